@@ -9,6 +9,7 @@
 
 #include "bindings.hpp"
 #include "blend_arrays.hpp"
+#include "rank/past_evidence.hpp"
 
 namespace tastespace::bindings {
 namespace {
@@ -117,7 +118,62 @@ void bind_blend(nb::module_& m) {
           nb::kw_only(), "dense"_a.none() = nb::none(), "offsets"_a.none() = nb::none(), "columns"_a.none() = nb::none(),
           "values"_a.none() = nb::none(), "vectors"_a.none() = nb::none(), "factors"_a.none() = nb::none(),
           "items"_a.none() = nb::none())
-      .def_prop_ro("n_items", [](const PastRowsArrays& self) { return self.n_items; });
+      .def_prop_ro("n_items", [](const PastRowsArrays& self) { return self.n_items; })
+      .def(
+          "entries",
+          [](const PastRowsArrays& self, Array<std::int32_t> past, std::optional<Array<float>> weights,
+             Array<std::int32_t> items) {
+            require_indices("past", view(past), self.n_items);
+            require_indices("items", view(items), self.n_items);
+            if (weights) require_size("weights", weights->size(), past.size(), "one per past item");
+            if (!self.dense && !self.offsets) throw nb::value_error("entries: expected a matrix, given vectors.");
+            const auto of_past = weights ? view(*weights) : std::span<const float>();
+            std::vector<float> out;
+            {
+              nb::gil_scoped_release free;
+              out = self.dense ? tastespace::dense_entries(view(*self.dense), self.n_items, view(past), of_past, view(items))
+                               : tastespace::sparse_entries(view(*self.offsets), view(*self.columns), view(*self.values),
+                                                            view(past), of_past, view(items));
+            }
+            return give_matrix<float>(std::move(out), past.size(), items.size());
+          },
+          "past"_a, "weights"_a.none(), "items"_a);
+
+  m.def(
+      "shared_scores",
+      [](Matrix<float> vectors, Array<std::int32_t> past, Array<std::int32_t> items, Array<float> scores) {
+        require_indices("past", view(past), static_cast<std::int64_t>(vectors.shape(0)));
+        require_indices("items", view(items), static_cast<std::int64_t>(vectors.shape(0)));
+        require_size("scores", scores.size(), items.size(), "one per item");
+        std::vector<float> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::shared_scores(view(vectors), static_cast<std::int64_t>(vectors.shape(1)), view(past), view(items),
+                                          view(scores));
+        }
+        return give_matrix<float>(std::move(out), past.size(), items.size());
+      },
+      "vectors"_a, "past"_a, "items"_a, "scores"_a);
+
+  m.def(
+      "least_squares_evidence",
+      [](Matrix<float> vectors, Matrix<double> gram, double ridge, Array<std::int32_t> past, Array<double> extra,
+         Array<std::int32_t> items) {
+        require_indices("past", view(past), static_cast<std::int64_t>(vectors.shape(0)));
+        require_indices("items", view(items), static_cast<std::int64_t>(vectors.shape(0)));
+        require_size("extra", extra.size(), past.size(), "one per past item");
+        require_size("gram", gram.shape(0), vectors.shape(1), "a row per coordinate");
+        require_size("gram", gram.shape(1), vectors.shape(1), "a column per coordinate");
+        std::vector<float> out;
+        {
+          nb::gil_scoped_release free;
+          out = tastespace::least_squares_evidence(view(vectors), static_cast<std::int64_t>(vectors.shape(1)), view(gram),
+                                                   ridge, view(past), view(extra), view(items));
+        }
+        if (out.size() < past.size() * items.size()) throw nb::value_error("gram: expected a positive definite matrix.");
+        return give_matrix<float>(std::move(out), past.size(), items.size());
+      },
+      "vectors"_a, "gram"_a, "ridge"_a, "past"_a, "extra"_a, "items"_a);
 
   nb::class_<BlendArrays>(m, "BlendProgram")
       .def(
@@ -168,7 +224,9 @@ void bind_blend(nb::module_& m) {
             const std::size_t n_items = self.blend.n_items, n_rows = out.values.size() / n_items;
             const std::size_t width = users.size() == 0 ? 1 : out.added.size() / users.size();
             return std::make_tuple(give_matrix<float>(std::move(out.values), n_rows, n_items),
-                                   give_matrix<float>(std::move(out.added), users.size(), width), bad_of(out.bad));
+                                   give_matrix<float>(std::move(out.added), users.size(), width),
+                                   give_matrix<double>(std::move(out.scales), users.size(), self.blend.members.size()),
+                                   bad_of(out.bad));
           },
           "users"_a, "given"_a, "nearest"_a.none(), "threads"_a)
       .def(
@@ -206,20 +264,7 @@ void bind_blend(nb::module_& m) {
                                    out.nan_user, bad_of(out.bad));
           },
           "users"_a, "given"_a, "nearest"_a.none(), "factors"_a.none(), "excluded"_a, nb::kw_only(), "k"_a, "threads"_a,
-          "allowed"_a = nb::none())
-      .def(
-          "scales",
-          [](const BlendArrays& self, Array<std::int32_t> users, const Given& given, const Nearest& nearest, int threads) {
-            const auto call = call_of(self, users, given, nearest, {}, threads);
-            tastespace::BlendScales out;
-            {
-              nb::gil_scoped_release free;
-              out = tastespace::blend_scales(self.blend, call);
-            }
-            const std::size_t n_members = self.blend.members.size();
-            return std::make_tuple(give_matrix<double>(std::move(out.values), users.size(), n_members), bad_of(out.bad));
-          },
-          "users"_a, "given"_a, "nearest"_a.none(), "threads"_a);
+          "allowed"_a = nb::none());
 }
 
 }  // namespace tastespace::bindings

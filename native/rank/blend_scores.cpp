@@ -60,7 +60,9 @@ BlendParts blend_parts(const Blend& blend, const BlendCall& call) {
   bool by_item = blend.balance.factor != 0.0f;
   for (const std::int32_t user : call.users) by_item |= !blend.disliked.of(user).empty();
   const std::int64_t width = by_item ? n : 1;
-  BlendParts out{std::vector<float>(first.back() * n), std::vector<float>(call.users.size() * width), {}};
+  const auto n_members = static_cast<std::int64_t>(blend.members.size());
+  BlendParts out{std::vector<float>(first.back() * n), std::vector<float>(call.users.size() * width),
+                 std::vector<double>(call.users.size() * n_members), {}};
   out.bad = for_users<Nothing>(blend, call, first, [&](const blend::Worker& worker, std::int64_t at, Nothing&) {
     float* to = out.values.data() + first[at] * n;
     worker.for_parts(
@@ -69,6 +71,7 @@ BlendParts blend_parts(const Blend& blend, const BlendCall& call) {
           if (k < n) std::memcpy(to + x * n + k, &part, sizeof(float) * std::min<std::int64_t>(simd::kLanes, n - k));
         },
         [](std::int64_t) {});
+    std::copy_n(worker.scales(at), n_members, out.scales.begin() + at * n_members);
     const blend::UserRows& rows = worker.rows();
     float* added = out.added.data() + at * width;
     if (rows.added.empty())
@@ -129,16 +132,6 @@ BlendLists blend_lists(const Blend& blend, const BlendCall& call, const Lists& e
   out.bad = for_users<PaddedRows>(blend, call, first_rows(blend, call.users), use);
   out.n_found = n_found;
   out.nan_user = nan_user.get();
-  return out;
-}
-
-BlendScales blend_scales(const Blend& blend, const BlendCall& call) {
-  const auto n_members = static_cast<std::int64_t>(blend.members.size());
-  BlendScales out{std::vector<double>(call.users.size() * n_members), {}};
-  const auto use = [&](const blend::Worker& worker, std::int64_t at, Nothing&) {
-    std::copy_n(worker.scales(at), n_members, out.values.begin() + at * n_members);
-  };
-  out.bad = for_users<Nothing>(blend, call, first_rows(blend, call.users), use);
   return out;
 }
 

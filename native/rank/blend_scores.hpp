@@ -94,6 +94,7 @@ struct BadScores {
 struct BlendParts {
   std::vector<float> values;  // a row for each taste of the users
   std::vector<float> added;   // n_users x 1, or x n_items where it is not the same for all items
+  std::vector<double> scales;  // n_users x n_members: weight / standard deviation of the member's scores, or 0
   BadScores bad;
 };
 BlendParts blend_parts(const Blend& blend, const BlendCall& call);
@@ -111,11 +112,5 @@ struct BlendLists : UserLists {
 // The k best items of each user; excluded items are by user of the model.
 BlendLists blend_lists(const Blend& blend, const BlendCall& call, const Lists& excluded, std::int64_t k,
                        std::span<const std::uint8_t> allowed);
-
-struct BlendScales {
-  std::vector<double> values;  // n_users x n_members: weight / standard deviation of the member's scores, 0 for 0 / 0
-  BadScores bad;
-};
-BlendScales blend_scales(const Blend& blend, const BlendCall& call);
 
 }  // namespace tastespace

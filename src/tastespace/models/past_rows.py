@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -9,6 +11,9 @@ from numpy.typing import NDArray
 from tastespace import _native
 from tastespace._util.computed_once import computed_once, freeze
 from tastespace.models.vector_space import VectorSpace
+
+if TYPE_CHECKING:
+    from tastespace.models.base import Recommender
 
 
 def dense_rows(matrix: NDArray[np.float32]) -> _native.PastRows:
@@ -39,3 +44,13 @@ def vector_rows(vectors: NDArray[np.float32], factors: NDArray[np.float64]) -> _
     freeze(vectors)  # their order in the kernels is kept
     packed = VectorSpace.single(vectors[:0], vectors, "dot").packed_items
     return _native.PastRows(vectors=np.ascontiguousarray(vectors), factors=factors, items=packed)
+
+
+def past_entries(
+    model: Recommender, rows: _native.PastRows, user: int, items: NDArray[np.integer[Any]]
+) -> NDArray[np.float32]:
+    """What each past item of a user adds to the scores of some items, ``(n_past, len(items))``."""
+    train = model.weighted_train
+    own = slice(int(train.offsets[user]), int(train.offsets[user + 1]))
+    weights = None if train.weights is None else np.ascontiguousarray(train.weights[own], dtype=np.float32)
+    return rows.entries(train.indices[own], weights, np.ascontiguousarray(items, dtype=np.int32))

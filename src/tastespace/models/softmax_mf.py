@@ -164,9 +164,9 @@ class SoftmaxMF(TrainedRecommender):
         is shared in this proportion; a past item with a negative one gets nothing.
         """
         past = self.train_.indices[self.train_.offsets[user] : self.train_.offsets[user + 1]]
-        likeness = np.maximum(self.item_vectors_[past] @ self.item_vectors_[items].T, 0.0)
         scores = self.score_block(np.array([user]))[0, items]
-        return np.asarray(scores * likeness / np.maximum(likeness.sum(axis=0), 1e-12), dtype=np.float32)
+        wanted = np.ascontiguousarray(items, dtype=np.int32)
+        return _native.shared_scores(self.item_vectors_, past, wanted, np.ascontiguousarray(scores))
 
     def _fold_in(self, histories: Interactions) -> SoftmaxMF:
         """Vectors of new users: the least loss with the items and a pool of negatives fixed."""

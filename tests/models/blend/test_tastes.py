@@ -10,7 +10,7 @@ from tests.models.given_scores import Given
 import tastespace
 from tastespace import CML, DPCML, EASE, Blend, Interactions, MostPopular, synthetic
 from tastespace.errors import DataError, ParameterError
-from tastespace.models import ALS, ItemKNN, RP3beta, SparseEASE, Spectral
+from tastespace.models import ALS, ItemKNN, Recommender, RP3beta, SoftmaxMF, SparseEASE, Spectral
 from tastespace.models.updating import histories_of
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.fold_in import folded
@@ -32,6 +32,32 @@ OTHERS = {
     "cml": lambda: CML(dim=8, epochs=3),
     "popular": MostPopular,
 }
+
+
+class Slow(Recommender):
+    """A model that the kernel of blends does not know, with the scores of another."""
+
+    @classmethod
+    def of(cls, model):
+        slow = cls()
+        slow.own, slow.train_, slow.valid_ = model, model.train_, None
+        return slow
+
+    def _fit(self, train, valid, progress):
+        """Nothing to learn."""
+
+    @property
+    def weighted_train(self):
+        return self.own.weighted_train
+
+    def score_block(self, users):
+        return self.own.score_block(users)
+
+    def history_scores(self, histories):
+        return self.own.history_scores(histories)
+
+    def evidence(self, user, items):
+        return self.own.evidence(user, items)
 
 
 def ids(data):
@@ -430,8 +456,9 @@ def test_another_number_of_tastes(fitted, data):
 
 
 def test_scores_and_tastes_of_lists_do_not_depend_on_blocks(blend, data, monkeypatch):
+    blend = Blend.of([*blend.members_[:2], Slow.of(blend.members_[2])], [0.5, 0.2, 0.3])
     whole, scores = blend.recommend(k=5), blend.score_block(np.arange(data.n_users))
-    monkeypatch.setattr("tastespace.models.blend.model._VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("tastespace.models.blend.program._VALUES_AT_ONCE", 1)
     monkeypatch.setattr("tastespace.ranking.scoring._PARTS_AT_ONCE", 1)
     np.testing.assert_array_equal(blend.score_block(np.arange(data.n_users)), scores)
     assert blend.recommend(k=5).equals(whole)
@@ -444,7 +471,7 @@ def test_members_that_give_numbers_beyond_measure_are_named(data, fitted):
     class Infinite(Given):
         def history_scores(self, histories):
             found = np.zeros((histories.shape[0], data.n_items), np.float32)
-            found[0, 3] = np.inf
+            found[:1, 3] = np.inf
             return found
 
     broken = Infinite(np.zeros(data.matrix.shape)).fit(data)

@@ -110,7 +110,6 @@ class Blend(Recommender):
     _taste_space: VectorSpace | None = None
     _program: Program | None = None
     _said_slow = False
-    _kept_scales: tuple[Program, int, list[float]] | None = None
 
     def __init__(
         self,
@@ -323,19 +322,12 @@ class Blend(Recommender):
         """
         self.require_fitted()
         total: NDArray[np.float64] | None = None
-        for member, weight, scale in zip(self.members_, self.weights_, self._scales(user), strict=True):
+        for member, weight, scale in zip(self.members_, self.weights_, self.program().scales(user), strict=True):
             found = member.evidence(user, items) if weight > 0 else None
             if found is not None:
                 total = np.zeros(found.shape) if total is None else total
                 total += scale * found
         return None if total is None else total.astype(np.float32)
-
-    def _scales(self, user: int) -> list[float]:
-        """Weight of each member divided by the standard deviation of its scores for this user, kept for the last."""
-        kept, program = self._kept_scales, self.program()
-        if kept is None or kept[0] is not program or kept[1] != user:
-            kept = self._kept_scales = program, user, program.scales(user)
-        return kept[2]
 
     # ---- tastes, and items from the member that compares them ------------------------------------------------
 

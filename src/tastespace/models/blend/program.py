@@ -67,6 +67,8 @@ class _Given:
 class Program:
     """The scores of a fitted blend. It does not change: a blend that changes has a new one."""
 
+    _kept_scales: tuple[int, list[float]] | None = None  # of the last user who was asked for alone
+
     def __init__(self, blend: Blend) -> None:
         self._blend, self._train, self._tastes = blend, blend.train_, blend.tastes()
         self._threads = resolve_threads(blend.threads)
@@ -105,15 +107,17 @@ class Program:
             **categories,
         )
         """The program as the kernels take it."""
-        self._state = [(vars(blend), {name: vars(blend)[name] for name in _OF_BLEND})]
-        self._state += [
-            (vars(one), {name: value for name, value in vars(one).items() if name[0] != "_"}) for one in self._members
-        ]
+        self._state = [(vars(blend), name, vars(blend)[name]) for name in _OF_BLEND]
+        for member in self._members:
+            self._state += [(vars(member), name, value) for name, value in vars(member).items() if name[0] != "_"]
 
     @property
     def is_current(self) -> bool:
         """True if the blend and its members are as they were when this was made."""
-        return all(now.get(name) is value for now, then in self._state for name, value in then.items())
+        for now, name, value in self._state:
+            if now.get(name) is not value:
+                return False
+        return True
 
     @property
     def is_whole(self) -> bool:
@@ -129,10 +133,12 @@ class Program:
         """Scores of all items for these users, split by taste."""
         values, added = [], []
         for call in self._calls(users):
-            own, of_items, bad = self.native.parts(call.users, call.given, call.nearest, threads)
+            own, of_items, scales, bad = self.native.parts(call.users, call.given, call.nearest, threads)
             self._require_finite(call.users, bad)
             values.append(own)
             added.append(of_items)
+            if len(call.users) == 1:
+                self._keep_scales(int(call.users[0]), scales[0])
         width = max(one.shape[1] for one in added)
         wide = [np.broadcast_to(one, (len(one), width)) for one in added]
         return TasteParts(self._tastes.first_rows(users), _joined(values), _joined(wide), self._blend.focus)
@@ -175,12 +181,17 @@ class Program:
 
     def scales(self, user: int) -> list[float]:
         """Weight of each member divided by the standard deviation of its scores for this user, 0 where that is 0."""
+        kept = self._kept_scales
+        if kept is None or kept[0] != user:
+            self.parts(np.array([user]), 1)
+            kept = self._kept_scales
+        assert kept is not None
+        return kept[1]
+
+    def _keep_scales(self, user: int, values: NDArray[np.float64]) -> None:
         found = np.zeros(len(self._blend.members_))
-        for call in self._calls(np.array([user])):
-            values, bad = self.native.scales(call.users, call.given, call.nearest, 1)
-            self._require_finite(call.users, bad)
-            found[self._at] = values[0]
-        return found.tolist()
+        found[self._at] = values
+        self._kept_scales = user, found.tolist()
 
     # ---- scores of members that the kernel does not compute ----------------------------------------------------
 
