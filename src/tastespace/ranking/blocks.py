@@ -63,8 +63,9 @@ class Block:
     """Rank, negatives above, negatives tied of every test item, user by user. Shape ``(n_test.sum(), 3)``."""
     test_items: NDArray[np.int32]
     """The test items that belong to `test_ranks`."""
-    source: VectorSpace | NDArray[np.float32] | None
-    """Source of the scores: vectors, or the scores of the block; None where a kernel made the lists without them."""
+    source: VectorSpace | NDArray[np.float32] | ScoreSource
+    """Source of the scores: vectors, or the scores of the block; where a kernel made the lists without scores of all
+    items, what they are asked of."""
     scored: ScoredLists | None = None
     """Scores of the entries of `top`, where the ranker was made to give them."""
     interests: NDArray[np.int32] | None = None
@@ -88,7 +89,10 @@ class Block:
         """Scores of single items for the users at these positions and, from vectors, the interest of each score."""
         if isinstance(self.source, VectorSpace):
             return self.source.pair_scores(self.users[position], items, threads)
-        assert self.source is not None  # else `scored` has them
+        if isinstance(self.source, ScoreSource):
+            asked, at = np.unique(position, return_inverse=True)
+            scores, interests = self.source.matched(self.users[asked])
+            return scores[at, items], None if interests is None else interests[at, items]
         return self.source[position, items], None if self.interests is None else self.interests[position, items]
 
 
@@ -152,7 +156,7 @@ class BlockRanker:
         return max(1, min(_USERS_PER_BLOCK, _SCORES_PER_BLOCK // self._source.n_items))
 
     def _block(self, users: NDArray[np.int32], k: int) -> Block:
-        source: VectorSpace | NDArray[np.float32] | None
+        source: VectorSpace | NDArray[np.float32]
         matched: NDArray[np.int32] | None = None
         if self._vectors is not None and self._space is not None:
             source = self._space
@@ -180,7 +184,7 @@ class BlockRanker:
                 users, self._native_excluded, k, self._threads, self._allowed
             )
             self._source.require_numbers(users, nan_user)
-            return Block(users, top, *_no_tests(len(users)), None, ScoredLists(scores, interests, n_found))
+            return Block(users, top, *_no_tests(len(users)), self._source, ScoredLists(scores, interests, n_found))
         else:
             source, matched = self._source.matched(users)
             rows, excluded, test = self._lists_of(users)
