@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace._util.checks import require_number, require_whole
 from tastespace import _native
+from tastespace._util.checks import require_number, require_whole
 from tastespace._util.interrupts import time_check
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions

@@ -207,7 +207,9 @@ class BlockRanker:
         ids that are neither numbers nor text.
         """
         program = None if self._source.program is None else self._source.program.native
-        if not (users.is_simple and items.is_simple) or (program is None and (self._vectors is None or self._exact is None)):
+        if not (users.is_simple and items.is_simple) or (
+            program is None and (self._vectors is None or self._exact is None)
+        ):
             return None
         n_candidates = self._source.n_items if self._candidates is None else len(self._candidates)
         if program is None and n_candidates < _FEW_CANDIDATES * self._source.n_items:

@@ -132,6 +132,7 @@ class TopK:
         return replace(self, query=positions[self.query])
 
 
+_ByTaste = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]
 Lists = Iterator[tuple[Block, TopK]]
 """The lists of some users, block by block."""
 Lister = Callable[[NDArray[np.int32], int], Lists]
@@ -209,7 +210,7 @@ class ScoringIndex:
         self._kept_parts: tuple[int, TasteParts] | None = None
         self._kept_reasons: tuple[int, NDArray[np.int32]] | None = None
         self._kept_evidence: tuple[int, NDArray[np.int32], NDArray[np.float32]] | None = None
-        self._kept_order: tuple[Any, Any, tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]] | None = None
+        self._kept_order: tuple[Any, Any, _ByTaste] | None = None
         self.threads = resolve_threads(threads)
         _ = self.interest_space  # frozen before anything is computed from it
 
@@ -501,9 +502,7 @@ class ScoringIndex:
                 found[at] = np.concatenate([found[at], supported])[: lengths[at]]
         return [(rows, largest[rows]) for rows in found]
 
-    def _by_taste(
-        self, user: int, exclude_seen: bool, candidates: NDArray[np.int32] | None
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
+    def _by_taste(self, user: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> _ByTaste:
         """A user's items in the order of what their strongest taste says, and of all items that taste and what it says.
 
         Those of the last question are kept: names of interests and shelves ask the same.
@@ -554,7 +553,11 @@ class ScoringIndex:
         """`Recommender.evidence`; what was found for the last user is kept."""
         kept = self._kept_evidence
         if kept is None or kept[0] != user:
-            kept = user, np.full(self.train.n_items, -1, dtype=np.int32), np.empty((len(self.seen(user)), 0), np.float32)
+            kept = (
+                user,
+                np.full(self.train.n_items, -1, dtype=np.int32),
+                np.empty((len(self.seen(user)), 0), np.float32),
+            )
         _, place, known = kept
         unknown = items[place[items] < 0]
         if len(unknown):

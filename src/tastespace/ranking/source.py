@@ -40,7 +40,8 @@ class ListProgram(Protocol):
         allowed: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
         """The k best items, their scores, the interest that each matches, how many there are, and the first user with a
-        NaN score."""
+        NaN score.
+        """
 
     @property
     def native(self) -> _native.BlendProgram | None:

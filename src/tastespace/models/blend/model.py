@@ -272,7 +272,9 @@ class Blend(Recommender):
             others = sorted({type(one).__name__ for one in found.given_members if type(one) not in given})
             if others and not self._said_slow:
                 self._said_slow = True
-                log.info("scores of %s are computed apart from the blend's kernel, which takes longer", ", ".join(others))
+                log.info(
+                    "scores of %s are computed apart from the blend's kernel, which takes longer", ", ".join(others)
+                )
         return found
 
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:

@@ -1,8 +1,8 @@
 """The members of a blend as one program: a kernel that goes from the members to lists, user by user.
 
 Members whose scores are sums over past items are matrices, others are vectors; both are computed by the kernel. What is
-neither (models of your own, some forms of EASE and Spectral, networks) is asked for its scores, which the kernel then mixes.
-The answers are the same either way.
+neither (models of your own, some forms of EASE and Spectral, networks) is asked for its scores, which the kernel then
+mixes. The answers are the same either way.
 """
 
 from __future__ import annotations
@@ -46,13 +46,15 @@ class FoundLists(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """Users, scores of the members that the kernel does not compute, the nearest taste of each item where nothing else
-    tells, and factors of tastes."""
+    """One call of the kernel."""
 
     users: NDArray[np.int32]
     given: list[NDArray[np.float32] | None]
+    """Scores of the members that the kernel does not compute."""
     nearest: NDArray[np.int32] | None
+    """The nearest taste of each item, where no member is a sum over past items."""
     factors: NDArray[np.float64] | None
+    """Of the tastes of these users."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,7 @@ class Program:
     @property
     def is_current(self) -> bool:
         """True if the blend and its members are as they were when this was made."""
-        for now, name, value in self._state:
-            if now.get(name) is not value:
-                return False
-        return True
+        return all(now.get(name) is value for now, name, value in self._state)
 
     @property
     def is_whole(self) -> bool:
@@ -176,7 +175,8 @@ class Program:
             return parts[0]
         first = np.cumsum([0, *(len(one.top) for one in parts)]).tolist()
         nan = [at + one.nan_user for at, one in zip(first, parts, strict=False) if one.nan_user >= 0]
-        top, scores, tastes = (_joined([one[column] for one in parts]) for column in range(3))
+        top = _joined([one.top for one in parts])
+        scores, tastes = _joined([one.scores for one in parts]), _joined([one.tastes for one in parts])
         return FoundLists(top, scores, tastes, sum(one.n_found for one in parts), nan[0] if nan else -1)
 
     def scales(self, user: int) -> list[float]:
@@ -246,7 +246,7 @@ def _source_of(member: Recommender) -> tuple[Any, float]:
 
 
 def _gives(member: Recommender, form: str, scores: str) -> bool:
-    """True if the class that says how scores are computed is the one that computes them, and no class below changes it."""
+    """True if the class that says how scores are computed is the one that computes them."""
     for one in type(member).__mro__:
         if scores in vars(one) or form in vars(one):
             return form in vars(one)
