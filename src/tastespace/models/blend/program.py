@@ -166,11 +166,11 @@ class Program:
         """The k best items of these users without excluded ones, of the items that are allowed."""
         parts: list[FoundLists] = []
         for call in self._calls(users, factors):
-            *found, bad = self.native.lists(
+            top, scores, tastes, n_found, nan_user, bad = self.native.lists(
                 call.users, call.given, call.nearest, call.factors, excluded, k=k, threads=threads, allowed=allowed
             )
             self._require_finite(call.users, bad)
-            parts.append(FoundLists(*found))
+            parts.append(FoundLists(top, scores, tastes, n_found, nan_user))
         if len(parts) == 1:
             return parts[0]
         first = np.cumsum([0, *(len(one.top) for one in parts)]).tolist()
