@@ -3,11 +3,12 @@
     TASTESPACE_DATA=<folder of the data sets> python benchmarks/blend.py MODEL [--repeats 5]
 
 ``MODEL`` is the folder of a saved blend, such as ``tastespace fit ml-1m --trials 6 --out MODEL`` makes; implicit must
-be installed (the `bench` extra), and has random vectors of dimension 100: what is timed is ranking. Contestants take turns
-in one process. One list and shelves: the median over users of the milliseconds of a call, everybody's lists: seconds of
-one call of `recommend_indices`; the best of the repeats counts. *cpu*: milliseconds or seconds of the processors, all
-threads together: other programs count less in them. *apart*: the same blend, whose members are asked for their scores
-one by one, as models that the kernel does not know are; its lists and scores are compared with those of the kernel.
+be installed (the `bench` extra), and has random vectors of dimension 100: what is timed is ranking. Contestants take
+turns in one process. One list and shelves: the median over users of the milliseconds of a call, everybody's lists:
+seconds of one call of `recommend_indices`; the best of the repeats counts. *cpu*: milliseconds or seconds of the
+processors, all threads together: other programs count less in them. *apart*: the same blend, whose members are asked
+for their scores one by one, as models that the kernel does not know are; its lists and scores are compared with those
+of the kernel.
 """
 
 from __future__ import annotations

@@ -261,7 +261,9 @@ void bind_blend(nb::module_& m) {
             return std::make_tuple(give_matrix<std::int32_t>(std::move(out.top), users.size(), k),
                                    give_matrix<float>(std::move(out.scores), users.size(), k),
                                    give_matrix<std::int32_t>(std::move(out.interests), users.size(), k), out.n_found,
-                                   out.nan_user, bad_of(out.bad));
+                                   out.nan_user,
+                                   give_matrix<double>(std::move(out.scales), users.size(), self.blend.members.size()),
+                                   bad_of(out.bad));
           },
           "users"_a, "given"_a, "nearest"_a.none(), "factors"_a.none(), "excluded"_a, nb::kw_only(), "k"_a, "threads"_a,
           "allowed"_a = nb::none());

@@ -114,9 +114,12 @@ BlendLists blend_lists(const Blend& blend, const BlendCall& call, const Lists& e
   out.top.assign(size, -1);
   out.scores.assign(size, std::numeric_limits<float>::quiet_NaN());
   out.interests.assign(size, -1);
+  const auto n_members = static_cast<std::int64_t>(blend.members.size());
+  out.scales.resize(call.users.size() * n_members);
   std::atomic<std::int64_t> n_found{0};
   FirstPosition nan_user;
   const auto use = [&](const blend::Worker& worker, std::int64_t at, PaddedRows& rows) {
+    std::copy_n(worker.scales(at), n_members, out.scales.begin() + at * n_members);
     rows.find(worker, at);
     if (!prepare_row(rows.scores, blend.n_items, excluded.of(call.users[at]))) return nan_user.report(at);
     exclude_others(rows.scores, allowed);

@@ -107,6 +107,7 @@ struct BlendTotals {
 BlendTotals blend_totals(const Blend& blend, const BlendCall& call);
 
 struct BlendLists : UserLists {
+  std::vector<double> scales;  // as of BlendParts
   BadScores bad;
 };
 // The k best items of each user; excluded items are by user of the model.

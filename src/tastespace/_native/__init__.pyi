@@ -267,8 +267,8 @@ class BlendProgram:
         k: int,
         threads: int,
         allowed: NDArray[np.uint8] | None = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int, _Bad]:
-        """``(top, scores, tastes, n_found, nan_user, bad)``, as of `list_with_vectors`."""
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int, NDArray[np.float64], _Bad]:
+        """``(top, scores, tastes, n_found, nan_user, scales, bad)``, as of `list_with_vectors` and of `parts`."""
 
 class OneUserBlendLists:
     """As `OneUserLists`, of a program that is whole."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VALUES_AT_ONCE = 8_000_000  # scores of members that are held at once: 32 MB
+_KEPT = 64  # users of the last call whose scales are kept
 _OF_BLEND = ("members_", "weights_", "taste_of_past_", "train_", "focus", "lift", "category_balance", "threads")
 
 Rows = NDArray[np.integer[Any]]
@@ -69,11 +70,10 @@ class _Given:
 class Program:
     """The scores of a fitted blend. It does not change: a blend that changes has a new one."""
 
-    _kept_scales: tuple[int, list[float]] | None = None  # of the last user who was asked for alone
-
     def __init__(self, blend: Blend) -> None:
         self._blend, self._train, self._tastes = blend, blend.train_, blend.tastes()
         self._threads = resolve_threads(blend.threads)
+        self._kept_scales: dict[int, NDArray[np.float64]] = {}
         self._members: list[Recommender] = []
         self._at: list[int] = []  # of each of these among the members of the blend
         self._given: list[_Given | None] = []
@@ -136,8 +136,7 @@ class Program:
             self._require_finite(call.users, bad)
             values.append(own)
             added.append(of_items)
-            if len(call.users) == 1:
-                self._keep_scales(int(call.users[0]), scales[0])
+            self._keep_scales(call.users, scales)
         width = max(one.shape[1] for one in added)
         wide = [np.broadcast_to(one, (len(one), width)) for one in added]
         return TasteParts(self._tastes.first_rows(users), _joined(values), _joined(wide), self._blend.focus)
@@ -166,11 +165,12 @@ class Program:
         """The k best items of these users without excluded ones, of the items that are allowed."""
         parts: list[FoundLists] = []
         for call in self._calls(users, factors):
-            top, scores, tastes, n_found, nan_user, bad = self.native.lists(
+            top, scores, tastes, n_found, nan_user, scales, bad = self.native.lists(
                 call.users, call.given, call.nearest, call.factors, excluded, k=k, threads=threads, allowed=allowed
             )
             self._require_finite(call.users, bad)
             parts.append(FoundLists(top, scores, tastes, n_found, nan_user))
+            self._keep_scales(call.users, scales)
         if len(parts) == 1:
             return parts[0]
         first = np.cumsum([0, *(len(one.top) for one in parts)]).tolist()
@@ -181,17 +181,32 @@ class Program:
 
     def scales(self, user: int) -> list[float]:
         """Weight of each member divided by the standard deviation of its scores for this user, 0 where that is 0."""
-        kept = self._kept_scales
-        if kept is None or kept[0] != user:
-            self.parts(np.array([user]), 1)
-            kept = self._kept_scales
-        assert kept is not None
-        return kept[1]
-
-    def _keep_scales(self, user: int, values: NDArray[np.float64]) -> None:
+        kept = self._kept_scales.get(user)
+        if kept is None:
+            (call,) = self._calls(np.array([user]))
+            _, _, scales, bad = self.native.parts(call.users, call.given, call.nearest, 1)
+            self._require_finite(call.users, bad)
+            kept = self._keep_scales(call.users, scales)[user]
         found = np.zeros(len(self._blend.members_))
-        found[self._at] = values
-        self._kept_scales = user, found.tolist()
+        found[self._at] = kept
+        return [float(one) for one in found]
+
+    def _keep_scales(self, users: Rows, scales: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
+        """Keep what a call has found for its users, of whom reasons may be asked next; not of many."""
+        found = dict(zip(users[:_KEPT].tolist(), scales[:_KEPT], strict=True))
+        self._kept_scales = found
+        return found
+
+    @property
+    def products(self) -> float:
+        """Multiplications that a list takes, on average: how long it takes."""
+        n_users, n_items = max(1, self._train.n_users), self._train.n_items
+        found = 0.0
+        for member in self._members:
+            space = member.vectors()
+            vectors = self._train.n_interactions if space is None else space.user_vectors.size
+            found += vectors / n_users * n_items
+        return found
 
     # ---- scores of members that the kernel does not compute ----------------------------------------------------
 
