@@ -26,6 +26,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from tastespace._util.addresses import masked_address
 from tastespace.errors import ParameterError, nearest
 
 if sys.version_info >= (3, 11):
@@ -123,4 +124,6 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    return masked_address(value) if isinstance(value, str) else value

@@ -12,6 +12,7 @@ import polars as pl
 import typer
 from rich.markup import escape
 
+from tastespace._util.addresses import is_address, shown_address
 from tastespace._util.terminal import Console, write_text
 from tastespace.cli.arguments import (
     DelimiterOption,
@@ -113,6 +114,12 @@ def recommend(
     title_column: _TitleColumn = None,
     format: _Format = Format.auto,
     out: _Out = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the lists to a database: postgresql://host/database?table=lists or redis://host:6379/0?key=lists."
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
     index: Annotated[
         str, typer.Option(help="exact: compare all items; ann: search near each interest (tastespace index).")
@@ -154,6 +161,20 @@ def recommend(
     if sum(map(bool, (given_histories, users, features))) > 1:
         raise ParameterError("give user ids, --history or --features, not several of them.")
     all_users = not users and not given_histories and features is None
+    if to is not None:
+        given = {"--history": given_histories, "--features": features, "--rerank": rerank, "--out": out}
+        for flag, value in {**given, "--format": format is not Format.auto}.items():
+            if value:
+                raise ParameterError(
+                    f"--to {shown_address(to)}: plain lists of users are written there; leave out {flag}."
+                )
+        if not is_address(to):
+            raise ParameterError(f"--to {to}: expected an address such as redis://host:6379/0; --out is for files.")
+        options["titles"] = shown_titles
+        n_rows = opened.recommend_to(to, parse_ids(train.users, users) if users else None, k=k, **options)
+        messages = Console(stderr=True, soft_wrap=True)
+        messages.print(f"wrote {n_rows:,} rows to {shown_address(to)}", highlight=False, markup=False)
+        return
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
         options["titles"] = shown_titles
         opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory

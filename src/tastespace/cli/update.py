@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.flag_groups import GroupUse
@@ -25,8 +26,11 @@ def update(
     model: ModelArgument,
     out: Annotated[Path, typer.Option(help="Directory of the updated model; may be that of the model itself.")],
     data: Annotated[
-        Path | None,
-        typer.Argument(help="A Parquet, CSV, TSV or JSON lines file of new interactions; not with --feedback."),
+        str | None,
+        typer.Argument(
+            help="A file of new interactions, a folder of Parquet files, or an address (s3://, https://, or a database "
+            "with --query); not with --feedback."
+        ),
     ] = None,
     feedback: Annotated[
         str | None, typer.Option(help="Learn what a server has stored: a file of SQLite, or postgresql://...")
@@ -77,10 +81,11 @@ def update(
     if feedback is not None:
         _learn_feedback(opened, model, feedback, new_items, out, table.half_life, say)
         return
-    read = table.load(str(data), threads, part=True, events=opened.train_.events)
+    assert data is not None
+    read = table.load(data, threads, part=True, events=opened.train_.events)
     if read.events is not None and opened.train_.weights is None:
         read = read.without_weights()
-    _learn(opened, cast_ids(read, opened.train_), str(data), out, table.half_life, say)
+    _learn(opened, cast_ids(read, opened.train_), shown_address(data), out, table.half_life, say)
 
 
 def _learn_feedback(

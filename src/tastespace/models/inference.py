@@ -176,9 +176,14 @@ class InferenceMixin:
     def recommend_to(
         self, path: str | Path, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]
     ) -> int:
-        """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; returns the number of rows.
+        """Write the lists of many users to a file or database, block by block; returns the number of rows.
 
-        Memory does not grow with the number of users. Options as in `recommend`. The file appears when it is complete.
+        ``path`` is a .parquet, .csv or .jsonl file, or an address: ``postgresql://host/database?table=lists`` has a row
+        for each user and rank, ``redis://host:6379/0?key=lists`` a hash with a list as JSON for each user. Readers see
+        the old lists or the new ones, whole: those of all users take the place of what was there, those of ``users``
+        are put beside the others.
+
+        Memory does not grow with the number of users. Options as in `recommend`.
         """
         from tastespace.recommend.lists import recommend_to
 
