@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -22,7 +23,7 @@ import tastespace
 from tastespace._util.interrupts import interrupts_end_task
 from tastespace.cli.config import configured
 from tastespace.cli.flag_groups import with_flag_groups
-from tastespace.errors import Argument, Call, ParameterError, TastespaceError, shortened
+from tastespace.errors import Argument, Call, ParameterError, TastespaceError, require_path, shortened
 
 if TYPE_CHECKING:
     from tastespace._util.terminal import Console
@@ -152,6 +153,10 @@ def name_flags_in_errors(command: Any) -> None:
     def run(*args: Any, **kwargs: Any) -> None:
         _notes_in_flags.flags = flags
         try:
+            for name, value in kwargs.items():
+                for one in value if isinstance(value, list) else [value]:
+                    if isinstance(one, Path):  # an address would become a folder called s3:
+                        require_path(one, flags.get(name))
             callback(*args, **kwargs)
         except TastespaceError as problem:
             if all(type(part) is str for part in problem.args):

@@ -258,8 +258,9 @@ def test_queries_to_postgresql(monkeypatch):
                 Interactions.from_file(named, query=wrong)
             assert SECRET not in str(found.value)
         model = ts.EASE().fit(address, query=query, user="user_id")
-        report = ts.evaluate(model, address, query=query, user="user_id", k=2, metrics=["R"], protocol="paper")
-        assert report is not None
+        later = "SELECT 'ann' AS user, 'jam' AS item"
+        assert ts.evaluate(model, address, query=later, k=2, metrics=["R"]).n_users["R@2"] == 1
+        assert ts.update(model, address, query=later).train_.n_interactions == 5
     with pytest.raises(DataError, match=r"postgresql://\*\*\*@/shop0: the database cannot be read") as found:
         Interactions.from_file(named, query=query)
     assert SECRET not in str(found.value)

@@ -160,7 +160,7 @@ def _to_redis(
                 for user, *values in _rows(frame, ["user", *columns]):
                     lists.setdefault(str(user), []).append(dict(zip(columns, values, strict=True)))
                 if lists:
-                    texts = {user: json.dumps(one, ensure_ascii=False) for user, one in lists.items()}
+                    texts: dict[Any, Any] = {user: json.dumps(one, ensure_ascii=False) for user, one in lists.items()}
                     (server if all_users else step).hset(own if all_users else name, mapping=texts)
                 if lists and all_users:
                     server.expire(own, _ABANDONED_SECONDS)
