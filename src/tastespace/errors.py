@@ -115,6 +115,10 @@ class TimeLimitError(TastespaceError, TimeoutError):
     """A computation was stopped because its limit of time was over."""
 
 
+class BusyError(TastespaceError, RuntimeError):
+    """Another process is doing the same work."""
+
+
 class ClusterError(TastespaceError, RuntimeError):
     """A cluster cannot be reached or used, or a run on it cannot continue."""
 

@@ -61,7 +61,8 @@ COMMANDS = {
 def test_every_command_is_tried_here():
     from tastespace.cli.app import COMMANDS as REGISTERED
 
-    assert [*COMMANDS, "paper"] == [command.name for command in REGISTERED]
+    others = {"run-daily"}  # it takes the file as an argument: test_run_daily.py
+    assert [*COMMANDS, "paper"] == [command.name for command in REGISTERED if command.name not in others]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

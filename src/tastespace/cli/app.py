@@ -181,6 +181,10 @@ COMMANDS = [
         "Learn from more interactions, at the cost of these, and save the updated model.",
     ),
     LazyCommand(
+        "run_daily:run_daily", "run-daily shop.toml --dry-run",
+        "Do the work of a night: read, learn, compare with the served model, save, switch the server, write lists.",
+    ),
+    LazyCommand(
         "recommend:recommend", "recommend shop.model ann bob -k 5 --format json",
         "Recommend items to some users, to all, or to users who are not in the model.",
     ),

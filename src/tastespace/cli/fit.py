@@ -248,7 +248,7 @@ def fit(
     else:
         share = _VALID if valid is None else valid
         with _stopped(out, parameters.get("checkpoint")):
-            fitted, figures, notes = _fit_and_measure(
+            fitted, figures, notes = fit_and_measure(
                 create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options, wanted
             )
             if about is not None and figures:
@@ -379,7 +379,7 @@ def _fitted(
     return supported(model).fit(train, valid=valid, cluster=within(cluster, name))
 
 
-def _fit_and_measure(
+def fit_and_measure(
     model: Recommender,
     whole: Interactions,
     valid: float,
