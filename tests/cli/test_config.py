@@ -32,6 +32,9 @@ COMMANDS = {
     "explore": ("a.model", "ann", "bob", "--out", "ann.html", "--sample", "3", "--compare", "b.model"),
     "explain": ("a.model", "ann", "jam", "-k", "2"),
     "similar": ("a.model", "jam", "tea", "--users", "-k", "2"),
+    "popular": ("a.model", "--since", "7d", "--trending", "-k", "3", "--filter", "year > 1990"),
+    "together": ("a.model", "jam", "tea", "--within", "1d"),
+    "next": ("a.model", "tea", "jam", "--include-seen"),
     "serve": (
         "a.model", "--host", "127.0.0.1", "--port", "8001", "--workers", "2", "--store", "feedback.sqlite",
         "--compare", "b.model", "--rules", "rules.toml", "--tokens", "tokens.json", "--allowed-host", "shop.example",

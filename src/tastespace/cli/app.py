@@ -208,6 +208,14 @@ COMMANDS = [
     ),
     LazyCommand("recommend:similar", "similar shop.model jam", "List items like an item, or users like a user."),
     LazyCommand(
+        "shop_lists:popular", "popular shop.model --since 7d --trending",
+        "List the most popular items, of all time or of a window of time, or those whose popularity rises.",
+    ),
+    LazyCommand(
+        "shop_lists:together", "together shop.model jam", "List the items that the same people take as an item."
+    ),
+    LazyCommand("shop_lists:next_items", "next shop.model tea jam", "List the items that come next in a session."),
+    LazyCommand(
         "serve:serve", "serve shop.model --port 8000",
         "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",
     ),

@@ -114,6 +114,12 @@ def recommend(
     title_column: _TitleColumn = None,
     format: _Format = Format.auto,
     out: _Out = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            help="One page of a user's list: the token of the page before, '' for the first; printed for the next."
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(
@@ -192,7 +198,15 @@ def recommend(
     user_features = None if features is None else read_user_features(features, train, text=text)
     if user_features is not None and rerank is not None:
         opened, user_features = opened.fold_in(features=user_features), None
-    if user_features is not None:
+    token = None
+    if after is not None:
+        if not wanted or len(wanted) != 1 or rerank is not None:
+            raise ParameterError(
+                "--after is for one user, without --rerank: tastespace recommend MODEL USER --after ''."
+            )
+        page = opened.recommend_page(wanted[0], n, after=after, **options)
+        found, token = page.items, page.next
+    elif user_features is not None:
         found = opened.recommend_for(None, n, features=user_features, **options)
     elif histories:
         found = opened.recommend_for(histories, n, **options)
@@ -211,6 +225,8 @@ def recommend(
         print_users_without_rows(frame, asked, {"--filter": filter, "--item": items, "--mute": mute})
     if shown_titles:
         frame = _with_titles(frame, train, shown_titles)
+    if token is not None:
+        Console(stderr=True, soft_wrap=True).print(f"next page: --after {token}", highlight=False, markup=False)
     if is_table_output(format, out):
         same = "distance" in frame.columns and frame["score"].eq_missing(-frame["distance"]).all()
         show((frame if shown_titles else add_titles(frame, train)).drop("score" if same else []))

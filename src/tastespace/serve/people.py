@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,12 +22,14 @@ from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.profiles import Profile
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.interests import interests_at
+from tastespace.recommend.popular import Recent
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
     Changes,
     Cursor,
     FeedbackStore,
     StoredProfile,
+    event_time,
 )
 from tastespace.serve.served_model import ServedModel
 
@@ -123,8 +126,16 @@ def tastes_of(past: Sequence[Any], interests: Sequence[int], n: int) -> dict[int
 log = logging.getLogger(__name__)
 
 _MOST_FOLDED = 20_000
+_MOST_RECENT = 1_000_000
 _RETRY = 5.0  # seconds until a store that cannot be read is tried again
 _NO_CHOICE = CurrentChoice()
+
+
+def _seconds(when: str) -> float:
+    try:
+        return event_time(when).timestamp()
+    except ValueError:
+        return 0.0
 
 
 class PeopleWithFeedback(People):
@@ -139,6 +150,7 @@ class PeopleWithFeedback(People):
         self._pending: dict[Any, list[int]] = {}
         self._disliked: dict[Any, list[int]] = {}
         self._n_events: dict[Any, int] = {}  # that count, of users of either: what was folded in is older with each
+        self._recent: deque[tuple[int, str]] = deque(maxlen=_MOST_RECENT)  # items and times, for popular items
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
         self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
@@ -207,13 +219,15 @@ class PeopleWithFeedback(People):
                 weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append((*pair, weight))
+            events.append((*pair, weight, event.time))
         if events:
             users = train.users.find([one[0] for one in events]).tolist()
             items = train.items.find([one[1] for one in events]).tolist()
-            for (user, _, weight), user_row, item_row in zip(events, users, items, strict=True):
+            for (user, _, weight, time_of), user_row, item_row in zip(events, users, items, strict=True):
                 if item_row >= 0 and weight:
                     self._take_one(user, user_row, item_row, weight)
+                    if weight > 0:
+                        self._recent.append((item_row, time_of))
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
@@ -239,6 +253,14 @@ class PeopleWithFeedback(People):
             else:
                 kept.pop(user, None)
         self._n_events[user] = self._n_events.get(user, 0) + 1
+
+    def recent(self) -> Recent:
+        """Interactions since the model was fitted, with their times; those without a readable time are of 1970."""
+        with self._lock:
+            taken = list(self._recent)
+        return Recent(
+            np.array([item for item, _ in taken], dtype=np.int32), np.array([_seconds(when) for _, when in taken])
+        )
 
     # ---- users ---------------------------------------------------------------------------------------------
 
