@@ -153,7 +153,7 @@ def read_body(body: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:
     for name, value in body.items():
         if name not in hints and name not in others:
             raise _unknown_field(name, "body", [*hints, *others])
-        if value is None or name == "item":
+        if value is None or name in ("item", "after"):
             found[name] = value
         elif name in hints:
             found[name] = _checked(name, hints[name], value, _from_json)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.lists import AnswerOptions
+from tastespace.answers.pages import lists_after
 from tastespace.answers.requests import PageQuery, PopularQuery, TogetherQuery
 from tastespace.answers.types import AnswerError, CountedItem, Recommendations
-from tastespace.recommend.pages import Shown, read_token, shown_ids
 from tastespace.recommend.popular import popularity
 from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.rules.tables import rule_tables
@@ -32,38 +32,19 @@ async def page(call: RequestContext) -> Recommendations:
 
 
 def _page(slot: Slot, user: Any, options: AnswerOptions, after: str) -> Recommendations:
-    (found,) = _of_token(slot, user, options, after, lambda asked: slot.lists.for_users([user], asked))
+    items = slot.served.train.items
+    (found,) = lists_after(lambda asked: slot.lists.for_users([user], asked), items, user, options, after)
     if isinstance(found, AnswerError):
         raise found
     return found
 
 
-def _of_token(slot: Slot, user: Any, options: AnswerOptions, after: str, lists: Any) -> Any:
-    """The lists that a function makes without what the pages before have shown; each has the token of the next."""
-    shown = read_token(after, user)
-    ids = shown_ids(slot.served.train.items, shown)
-    made = lists(replace(options, exclude=(*options.exclude, *ids)))
-    for one in made:
-        if isinstance(one, Recommendations):
-            _go_on(one, shown, user, options.k)
-    return made
-
-
-def _go_on(found: Recommendations, shown: Shown, user: Any, k: int) -> None:
-    """Number a list from the page before on, and give it the token of the next page."""
-    for item in found.items:
-        item.rank += len(shown.items)
-    found.next = None if len(found.items) < k else shown.token(user, [item.item for item in found.items])
-
-
 def page_of_histories(
-    slot: Slot, histories: list[NDArray[np.int32]], options: AnswerOptions, after: str
+    slot: Slot, histories: Sequence[NDArray[np.int32]], options: AnswerOptions, after: str
 ) -> list[Recommendations]:
     """One page of the list of a session; its token is for nobody in particular."""
-    found: list[Recommendations] = _of_token(
-        slot, None, options, after, lambda asked: slot.lists.for_histories(histories, asked)
-    )
-    return found
+    items = slot.served.train.items
+    return list(lists_after(lambda asked: slot.lists.for_histories(histories, asked), items, None, options, after))
 
 
 async def popular(call: RequestContext) -> Any:
