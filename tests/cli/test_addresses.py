@@ -43,6 +43,18 @@ def test_fit_update_and_evaluate_read_queries(run, shop, database):
     assert "--query" in run("fit", database, "--out", "x").err
 
 
+def test_folders_of_parquet_files(run, shop, tmp_path):
+    later = pl.read_csv(shop.later)
+    for at, part in enumerate((later[:20], later[20:])):
+        (tmp_path / "log" / f"day={at}").mkdir(parents=True)
+        part.write_parquet(tmp_path / "log" / f"day={at}" / "0.parquet")
+    flags = (*COLUMNS, "-k", 5, "--format", "csv")
+    done = run("evaluate", shop.model, "log", *flags)
+    assert (done.code, done.out) == (0, run("evaluate", shop.model, shop.later, *flags).out), done.err
+    assert run("update", shop.model, "log", *COLUMNS, "--out", "l.model").code == 0
+    assert load("l.model").train_.n_interactions == load(shop.model).train_.n_interactions + later.height
+
+
 def test_nothing_prints_a_password(run, shop, tmp_path):
     address = f"postgresql://ann:{SECRET}@127.0.0.1:1/shop"
     query = ("--query", "SELECT 1")

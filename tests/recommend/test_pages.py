@@ -60,6 +60,7 @@ def test_tokens_of_others_and_damaged_ones(model):
     with pytest.raises(ParameterError, match="after=7: expected the token"):
         model.recommend_page(7, 3, after=7)
     assert Shown(tuple(range(990))).token(7, range(10)) is None
+    assert Shown().token(7, [f"{at * 7919 % 1009:0200x}{at**9:x}" * 3 for at in range(900)]) is None  # too long
     assert len(Shown(tuple(range(980))).token(7, range(10))) < 6_000
     other = ts.MostPopular().fit(pl.DataFrame({"user": ["a", "7"], "item": ["x", "y"]}))
     ids_of_numbers = Shown().token("7", [5, 6])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from tastespace._util.limits import PAGE_ITEMS
 from tastespace.data.ids import IdMap, parsed
 from tastespace.data.reading.tables import from_polars, to_polars
 from tastespace.errors import Argument, ParameterError
@@ -22,9 +23,8 @@ from tastespace.recommend.lists import recommend
 from tastespace.recommend.request import candidate_rows
 from tastespace.recommend.stores.vectors import plain_id
 
-MOST = 1_000
-"""Items on all pages of a list."""
 _VERSION = 1
+_LONGEST = 12_000  # characters of a token: it has to fit into a query
 _MOST_BYTES = 4_000_000  # of an unpacked token
 
 
@@ -52,10 +52,11 @@ class Shown:
         ('tea', 'jam')
         """
         items = [plain_id(one) for one in (*self.items, *more)]
-        if len(items) >= MOST:
+        if len(items) >= PAGE_ITEMS:
             return None
         content = zlib.compress(json.dumps([_VERSION, _key(user), items], ensure_ascii=False).encode())
-        return base64.urlsafe_b64encode(zlib.crc32(content).to_bytes(4, "big") + content).rstrip(b"=").decode()
+        found = base64.urlsafe_b64encode(zlib.crc32(content).to_bytes(4, "big") + content).rstrip(b"=").decode()
+        return None if len(found) > _LONGEST else found
 
 
 def read_token(token: str, user: Hashable) -> Shown:
@@ -75,7 +76,7 @@ def read_token(token: str, user: Hashable) -> Shown:
             raise ValueError("damaged")
         unpacked = zlib.decompressobj().decompress(content, _MOST_BYTES)
         version, key, items = json.loads(unpacked)
-        if version != _VERSION or not isinstance(items, list) or len(items) > MOST:
+        if version != _VERSION or not isinstance(items, list) or len(items) > PAGE_ITEMS:
             raise ValueError("of another version")
     except (ValueError, TypeError, binascii.Error, zlib.error, RecursionError) as problem:
         raise ParameterError(
