@@ -34,7 +34,7 @@ class Popularity(NamedTuple):
 
 
 class Recent(NamedTuple):
-    """Interactions since the model was fitted."""
+    """Pairs of user and item that the training data does not have, each once."""
 
     items: NDArray[np.int32]
     """Row of the item of each."""

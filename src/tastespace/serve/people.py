@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -150,7 +149,7 @@ class PeopleWithFeedback(People):
         self._pending: dict[Any, list[int]] = {}
         self._disliked: dict[Any, list[int]] = {}
         self._n_events: dict[Any, int] = {}  # that count, of users of either: what was folded in is older with each
-        self._recent: deque[tuple[int, str]] = deque(maxlen=_MOST_RECENT)  # items and times, for popular items
+        self._recent: dict[tuple[Any, int], str] = {}  # time of each new pair of user and item, for popular items
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
         self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
@@ -226,14 +225,21 @@ class PeopleWithFeedback(People):
             for (user, _, weight, time_of), user_row, item_row in zip(events, users, items, strict=True):
                 if item_row >= 0 and weight:
                     self._take_one(user, user_row, item_row, weight)
-                    if weight > 0:
-                        self._recent.append((item_row, time_of))
+                    self._note_time(user, item_row, time_of)
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
             except AnswerError:
                 continue
             self._choices[user] = one
+
+    def _note_time(self, user: Any, item: int, when: str) -> None:
+        """Keep the last time of a pair that the model does not have, however often it comes."""
+        self._recent.pop((user, item), None)
+        if item in self._pending.get(user, ()):
+            self._recent[user, item] = when
+            if len(self._recent) > _MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
 
     def _take_one(self, user: Any, user_row: int, item: int, weight: float) -> None:
         """Note that a user took or dislikes an item; the last one holds."""
@@ -255,12 +261,10 @@ class PeopleWithFeedback(People):
         self._n_events[user] = self._n_events.get(user, 0) + 1
 
     def recent(self) -> Recent:
-        """Interactions since the model was fitted, with their times; those without a readable time are of 1970."""
+        """New pairs of user and item since the model was fitted, with the last time of each."""
         with self._lock:
-            taken = list(self._recent)
-        return Recent(
-            np.array([item for item, _ in taken], dtype=np.int32), np.array([_seconds(when) for _, when in taken])
-        )
+            items, times = [item for _, item in self._recent], list(self._recent.values())
+        return Recent(np.array(items, dtype=np.int32), np.array([_seconds(when) for when in times]))
 
     # ---- users ---------------------------------------------------------------------------------------------
 
