@@ -25,7 +25,7 @@ from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
-_END = b'],"fallback":null,"unknown_items":[]}'
+_END = b'],"fallback":null,"unknown_items":[],"next":null}'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
