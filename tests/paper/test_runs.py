@@ -45,7 +45,7 @@ def test_the_seed_changes_training_only_and_the_split_seed_the_split_only():
 
 def test_presets():
     published = run("town", "apa+unis", parameters=SMALL, preset="paper")["parameters"]
-    assert published["optimizer"] == "adam"
+    assert published["optimizer"] == "dense-adam"
     assert published["block_size"] == 256
     assert published["sampler"] == "uniform"
     with pytest.raises(ParameterError, match="preset='best'"):
