@@ -61,6 +61,8 @@ EVENT_YEARS = 1970, 2199
 """First and last year of the time of an event. Nanoseconds since 1970 have 64 bits until 2262."""
 EVENT_WEIGHT = 1_000_000
 """Largest weight of an event; the smallest is above 0."""
+ITEM_BYTES = 20_000
+"""Bytes of the attributes of an item, as JSON."""
 WRITES_WAITING = 2_000
 """Requests whose feedback waits to be stored."""
 STORE_READ_SECONDS = 2.0

@@ -19,6 +19,7 @@ from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, fa
 from tastespace.answers.types import (
     AnswerError,
     ExplanationAnswer,
+    Item,
     Map,
     Recommendations,
     Stored,
@@ -27,6 +28,16 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.reading.options import EVENTS
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
+from tastespace.serve.deletion import (
+    DeletedUserAnswer,
+    ItemAnswer,
+    ItemBody,
+    UserDataAnswer,
+    delete_item,
+    delete_user,
+    put_item,
+    user_data,
+)
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
@@ -204,12 +215,18 @@ def _user_of(call: RequestContext) -> Callable[[], Person]:
 
 async def users(call: RequestContext) -> Any:
     """Users by id or name."""
-    return FoundUsers(await call.state.compute(call.slot.served.search_users, call.query.q, call.query.limit))
+    people, limit = call.slot.people, call.query.limit
+    people.refresh()
+    found = await call.state.compute(call.slot.served.search_users, call.query.q, limit + len(people.hidden))
+    hidden = {json_id(one) for one in people.hidden}
+    return FoundUsers([one for one in found if one.user not in hidden][:limit])
 
 
 async def search(call: RequestContext) -> Any:
     """Items by words of their titles, or by id."""
-    return FoundItems(await call.state.compute(call.slot.served.search_items, call.query.q, call.query.limit))
+    gone, limit = _gone(call.slot), call.query.limit
+    found = await call.state.compute(call.slot.served.search_items, call.query.q, limit + len(gone))
+    return FoundItems([one for one in found if one.item not in gone][:limit])
 
 
 async def similar(call: RequestContext) -> Any:
@@ -217,15 +234,31 @@ async def similar(call: RequestContext) -> Any:
     served, k = call.slot.served, limited_k(call, call.query.k)
     row = served.item_row(served.item_id(call.path["item"]))
     (named,) = served.named(np.array([row]))
-    return SimilarAnswer(named.item, named.title, await call.state.compute(served.similar, row, k))
+    gone = _gone(call.slot)
+    found = await call.state.compute(served.similar, row, k + len(gone))
+    return SimilarAnswer(named.item, named.title, ranked([one for one in found if one.item not in gone][:k]))
+
+
+def _gone(slot: Slot) -> set[Any]:
+    """Ids, as JSON has them, of the items that are not available."""
+    slot.people.refresh()
+    return set(slot.served.ids_at(slot.people.items.gone))
+
+
+def ranked(items: list[Item]) -> list[Item]:
+    """The same items with ranks from 1."""
+    for at, one in enumerate(items):
+        one.rank = at + 1
+    return items
 
 
 async def audience(call: RequestContext) -> Any:
     """Users whose interests are nearest to an item."""
     served, k = call.slot.served, limited_k(call, call.query.k, 20)
     row = served.item_row(served.item_id(call.path["item"]))
-    found = await call.state.compute(served.audience, row, k)
-    return AudienceAnswer(served.ids_at(np.array([row]))[0], *found)
+    hidden = {json_id(one) for one in call.slot.people.hidden}
+    n, found = await call.state.compute(served.audience, row, k + len(hidden))
+    return AudienceAnswer(served.ids_at(np.array([row]))[0], n, [one for one in found if one.user not in hidden][:k])
 
 
 async def catalog_map(call: RequestContext) -> Answer:
@@ -403,8 +436,12 @@ ENDPOINTS = [
     Endpoint("POST", "/v1/explanations", explanation_for, ExplanationAnswer, body=ExplanationBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/profile", get_profile, ProfileAnswer),
     Endpoint("PUT", f"{_USER}/profile", put_profile, ProfileAnswer, "feedback", body=ProfileBody, errors=(404,)),
+    Endpoint("DELETE", _USER, delete_user, DeletedUserAnswer, "admin"),
+    Endpoint("GET", f"{_USER}/data", user_data, UserDataAnswer, "admin"),
     Endpoint("GET", "/v1/users", users, FoundUsers, query=LimitQuery),
     Endpoint("GET", "/v1/items/search", search, FoundItems, query=LimitQuery),
+    Endpoint("PUT", _ITEM, put_item, ItemAnswer, "admin", body=ItemBody, errors=(413,)),
+    Endpoint("DELETE", _ITEM, delete_item, ItemAnswer, "admin", errors=(404,)),
     Endpoint("GET", f"{_ITEM}/similar", similar, SimilarAnswer, query=NeighborQuery, errors=(404,)),
     Endpoint("GET", f"{_ITEM}/audience", audience, AudienceAnswer, query=NeighborQuery, errors=(404,)),
     Endpoint("GET", "/v1/map", catalog_map, Map),

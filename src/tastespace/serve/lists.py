@@ -18,9 +18,11 @@ from tastespace import _native
 from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
-from tastespace.answers.types import AnswerError
+from tastespace.answers.people import Person
+from tastespace.answers.types import AnswerError, Item
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
+from tastespace.serve.items import inserted
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 
@@ -40,6 +42,7 @@ class ServedLists(ListAnswers):
         self._answers: LruCache[tuple[Any, AnswerOptions], bytes] = LruCache(keep_answers)
         self.known_options: LruCache[Any, AnswerOptions] = LruCache(_MOST_READ)
         """Options of earlier queries, by the text of the query."""
+        self._version, self._is_plain = 0, True  # no item is new
         self._is_quick = self.served.is_small and people.is_local
         # Reasons of models without vectors are computed one by one, and lists of large models take longer than JSON.
         self._writes_text = self.served.is_small and self.served.index.interest_space is not None
@@ -52,16 +55,56 @@ class ServedLists(ListAnswers):
         if found is None:
             return None
         self.people.refresh()
+        if self._follow_items():
+            return None
         return found if self.people.is_unchanged(user) else None
+
+    def _follow_items(self) -> bool:
+        """Forget cached lists where items were changed or users deleted since; return whether that is so."""
+        version = self.people.items.version
+        if version == self._version:
+            return False
+        self._answers.clear()
+        self._version, self._is_plain = version, not self.people.items.unplaced
+        return True
+
+    def allowed(self, options: AnswerOptions) -> NDArray[np.bool_] | None:
+        """Items that the options leave and that are available, shape ``(n_items,)``; None: all of them."""
+        found, gone = super().allowed(options), self.people.items.gone
+        if len(gone):
+            found = np.ones(self.served.train.n_items, dtype=bool) if found is None else found
+            found[gone] = False
+        return found
+
+    def kept_key(self) -> Any:
+        """What lists of the same options depend on besides them."""
+        return self.people.items.version
+
+    def for_people(self, people: Sequence[Person], options: AnswerOptions) -> list[list[Item]]:
+        """The lists of people, with new items among them, see `tastespace.serve.items`."""
+        lists, new = super().for_people(people, options), self.people.new_items()
+        if new is None:
+            return lists
+        allowed = np.flatnonzero(new.allowed(options)).tolist()
+        for at, person in enumerate(people):
+            changes = self.people.items
+            usable = [row for row in allowed if not changes.has_taken(new.ids[row], person.user)]
+            mute, boost = self.choices(person, options)
+            if usable and not mute and not boost:
+                lists[at] = inserted(new, options, self.index_of(person.model), person, lists[at], usable)
+        return lists
 
     def is_quick(self, options: AnswerOptions) -> bool:
         """True where `quick_texts` is faster than handing the work to another thread."""
-        return self._is_quick and options.is_length_only
+        return self._is_quick and self._is_plain and options.is_length_only
 
     def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | None]:
         """Return lists as JSON and cache them; None for users who are unknown or have feedback or a profile."""
         self.people.refresh()
+        self._follow_items()
         found: list[bytes | None] = [None] * len(users)
+        if not self._is_plain:
+            return found
         row_of, is_unchanged = self.served.user_row, self.people.is_unchanged
         rows = [row_of(user) if is_unchanged(user) else -1 for user in users]
         at = [place for place, row in enumerate(rows) if row >= 0]
@@ -85,7 +128,7 @@ class ServedLists(ListAnswers):
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
         made: list[bytes | None] = []
-        for block, some in self._usual_lists(self.served.model, options, None).plain(rows):
+        for block, some in self._usual_lists(self.served.model, options, self.allowed(options)).plain(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )

@@ -28,6 +28,7 @@ from tastespace.recommend.wording import Wording
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackStore, open_feedback_store
 from tastespace.serve.feedback.writer import FeedbackWriter
+from tastespace.serve.items import with_attributes
 from tastespace.serve.lists import MicroBatches, ServedLists
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
@@ -62,6 +63,11 @@ class ReloadInProgressError(HttpError):
         super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and try again.")
 
 
+def open_changed(path: Path, store: FeedbackStore) -> ServedModel:
+    """Return the model in a directory with the item attributes that a store has."""
+    return ServedModel.open(path, lambda served: with_attributes(served, store.changed_items()))
+
+
 class ModelHolder:
     """The model that is served now, and how it is replaced."""
 
@@ -92,7 +98,7 @@ class ModelHolder:
         self._counts, self._name = RequestCounts() if counts is None else counts, name
         self._wording = wording
         self._server = str(path.resolve())
-        self._reloading = threading.Lock()
+        self._reloading, self._items_seen = threading.Lock(), 0
         self._refused: str | None = None
         self.problem: str | None = None
         """Problem with the model files, while the model in memory goes on."""
@@ -104,7 +110,11 @@ class ModelHolder:
     def _announced(self, path: Path) -> ServedModel:
         announced = self._store.served_model(self._server)
         first = path if announced is None else Path(announced[1])
-        return ServedModel.open(first if (first / "model.json").exists() else path)
+        return self._opened(first if (first / "model.json").exists() else path)
+
+    def _opened(self, path: Path) -> ServedModel:
+        """Return a model with the item attributes that were said since it was fitted."""
+        return open_changed(path, self._store)
 
     def _slot(self, served: ServedModel) -> Slot:
         people = PeopleWithFeedback(served, self._store)
@@ -122,7 +132,7 @@ class ModelHolder:
         if not self._reloading.acquire(blocking=False):
             raise ReloadInProgressError()
         try:
-            opened = ServedModel.open(target)
+            opened = self._opened(target)
             self._check(self.slot.served, opened)
             slot = self._slot(opened)
         except Exception as problem:
@@ -163,6 +173,7 @@ class ModelHolder:
         Without ``files``, what was saved is opened only when a worker was told so.
         """
         served = self.slot.served
+        self._follow_items()
         try:
             checksum = model_checksum(served.path) if files else served.checksum
             announced = self._store.served_model(self._server)
@@ -193,6 +204,25 @@ class ModelHolder:
             found = f"a new model is refused: {problem}"
             self._note(self._without_folder(found), found)
 
+    def _follow_items(self) -> None:
+        """Open the same model again where attributes of its items were changed since."""
+        items = self.slot.people.items
+        if items.version == self._items_seen:
+            return
+        version = items.version
+        if not items.has_other_attributes or not self._reloading.acquire(blocking=False):
+            self._items_seen = version
+            return
+        try:
+            opened = self._opened(self.slot.served.path)
+            if opened.checksum == self.slot.served.checksum:  # else it is a new model, which is checked first
+                self.slot = self._slot(opened)
+                self._items_seen = self.slot.people.items.version
+        except (TastespaceError, OSError) as problem:
+            log.warning("attributes of items are not followed: %s", problem)
+        finally:
+            self._reloading.release()
+
     def _without_folder(self, text: str) -> str:
         """A text for clients, who need not know where models are."""
         return text.replace(f"{Path(self._server).parent}{os.sep}", "")
@@ -214,6 +244,8 @@ class ServerState:
         opened = [None if follow else ServedModel.open(one) for one in paths]
         wording = None if settings.wording is None else Wording.read(settings.wording)
         self.store = open_feedback_store(settings.store_location)
+        if self.store.changed_items():
+            opened = [None if one is None else open_changed(one.path, self.store) for one in opened]
         self.counts, keep = RequestCounts(settings.counts_folder), settings.keep_answers
         holders = [
             ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording)
