@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import tastespace as ts
 from tastespace.cli.app import app
 from tastespace.serve.feedback.store import Cursor, FeedbackEvent, open_feedback_store
+from tastespace.serve.served_model import model_checksum
 from tastespace.serve.settings import ServerSettings
 from tastespace.serve.state import ServerState
 from tastespace.serve.tokens import add_token
@@ -228,3 +229,22 @@ def test_the_command_line_does_the_same(model_at, tmp_path, client_of):
     assert client.app.state.store.item(99003).attributes == {"title": "Fresh", "year": 1999}
     ran = CliRunner().invoke(app, ["put-item", str(path), "5", "--set", "colour=red", "--store", store])
     assert ran.exit_code == 2 or "no attribute" in str(ran.exception)
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_fit_leaves_out_who_was_deleted(has_times, tmp_path):
+    rows = pl.DataFrame({"user": [1, 1, 2, 2, 3, 3], "item": [7, 8, 7, 9, 8, 9], "t": [10, 5_000_000_000] * 3})
+    rows.write_parquet(tmp_path / "clicks.parquet")
+    location = str(tmp_path / "feedback.sqlite")
+    store = open_feedback_store(location)
+    store.delete_user(1)
+    command = ["fit", str(tmp_path / "clicks.parquet"), "--model", "popular", "--feedback", location, "--valid", "0"]
+    times = ["--timestamp", "t"] if has_times else []
+    ran = CliRunner().invoke(app, [*command, *times, "--out", str(tmp_path / "new.model")])
+    assert ran.exit_code == 0, ran.output
+    model = ts.load(tmp_path / "new.model")
+    assert model.train_.users.series.to_list() == ([1, 2, 3] if has_times else [2, 3])
+    assert model.train_.n_interactions == (5 if has_times else 4)
+    assert "1 interaction" in ran.output or "1 user" in ran.output
+    assert store.learned(model_checksum(tmp_path / "new.model")).removal == store.removed_users()[-1].number
+    store.close()

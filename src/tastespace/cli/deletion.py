@@ -15,6 +15,7 @@ from tastespace.data.ids import parse_ids
 from tastespace.errors import ParameterError
 
 if TYPE_CHECKING:
+    from tastespace.data import Interactions
     from tastespace.models import Recommender
     from tastespace.serve.feedback.store import FeedbackStore
 
@@ -96,6 +97,35 @@ def delete_item(model: ModelArgument, item: ItemArgument, store: StoreOption = N
             raise ParameterError(f"there is no item {item!r} in the model or in the store.")
         kept.put_item(StoredItem(found, {}, False, True))
     typer.echo("deleted: it is in no list, and not in the next model that is fitted again")
+
+
+def without_deleted(data: Interactions, location: str) -> tuple[Interactions, int, str]:
+    """Data without what was deleted in a feedback store, the number of the last tombstone, and what to print."""
+    from tastespace.serve.feedback.store import open_feedback_store
+    from tastespace.serve.feedback.training import obeying
+
+    if "://" not in location and not Path(location).exists():
+        raise ParameterError(f"--feedback {location}: there is no such file. Give the --store of the server.")
+    store = open_feedback_store(location)
+    try:
+        found, removal = obeying(data, store)
+    finally:
+        store.close()
+    users, items = data.n_users - found.n_users, data.n_items - found.n_items
+    left = f"left out: {_number(users, 'user')} and {_number(items, 'item')} that were deleted"
+    return found, removal, f"{left}, {_number(data.n_interactions - found.n_interactions, 'interaction')}"
+
+
+def note_obeyed(location: str, model: Path, removal: int) -> None:
+    """Note in a feedback store that a model was fitted without the users up to this tombstone."""
+    from tastespace.serve.feedback.store import open_feedback_store
+    from tastespace.serve.served_model import model_checksum
+
+    store = open_feedback_store(location)
+    try:
+        store.note_learned(model_checksum(model), 0, removal)
+    finally:
+        store.close()
 
 
 def _number(n: int, what: str) -> str:

@@ -148,7 +148,7 @@ class ItemChanges:
     def unplaced(self) -> list[Any]:
         """Available items that the model lacks."""
         ids = [item for item, said in self._said.items() if said.is_available]
-        rows = self._served.train.items.find(ids) if ids else []
+        rows = self._served.train.items.find(ids).tolist() if ids else []
         return [item for item, row in zip(ids, rows, strict=True) if row < 0]
 
     @property

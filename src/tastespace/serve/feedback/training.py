@@ -170,3 +170,21 @@ def without(data: Interactions, users: Sequence[Any], items: Sequence[Any]) -> I
         item_attributes=of_items,
         dislikes=dislikes,
     )
+
+
+def obeying(data: Interactions, store: FeedbackStore) -> tuple[Interactions, int]:
+    """Interactions without the users and items that were deleted in a store, and the number of the last tombstone.
+
+    Where there are times, what a user did after the deletion stays.
+    """
+    removals = store.removed_users()
+    items = _known(data.items, [one.item for one in store.changed_items() if one.is_deleted], "item")
+    moments = {one.user: event_time(one.time).timestamp() for one in removals}
+    users = _known(data.users, list(moments), "user")
+    unit = None if data.timestamps is None else size_unit(data.timestamps)
+    if users and data.timestamps is not None and unit in _PER_SECOND:
+        since = np.zeros(data.n_users)
+        since[data.users.find(users)] = [moments[user] * _PER_SECOND[unit] for user in users]
+        data = data.subset(data.timestamps >= since[data.row_of_each()])
+        users = [user for user, row in zip(users, data.users.find(users), strict=True) if not data.user_counts[row]]
+    return without(data, users, items), max((one.number for one in removals), default=0)
