@@ -207,6 +207,10 @@ COMMANDS = [
         "Create a token for the server and print it; the file stores only its hash.",
     ),
     LazyCommand(
+        "report:report", "report shop.feedback.sqlite",
+        "Report click-through and conversion of the lists of a server: by arm, model, rank and taste, with intervals.",
+    ),
+    LazyCommand(
         "deletion:delete_user", "delete-user shop.model ann",
         "Delete all that is kept of a user: feedback, profile, lists that were shown.",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -40,7 +41,9 @@ from tastespace.serve.deletion import (
 )
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
+from tastespace.serve.exploration import can_explore, explored_list
 from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.impressions import shown_list, shown_shelves
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -78,17 +81,24 @@ JSON = msgspec.json.Encoder()
 async def recommendations(call: RequestContext) -> Any:
     """The best items for one user."""
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    text = slot.lists.kept_answer(user, options)
-    if text is None and slot.lists.is_quick(options):
-        text = await call.state.batches.quick_text(slot.lists, user, options)
-    if text is None:
-        text = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
-    return Answer(text)
+    log, share = call.state.impressions, call.state.settings.explore
+    if share and log is not None and can_explore(options):
+        explored, shown = await call.state.compute(explored_list, slot.lists, user, options, share)
+        explored.recommendation = log.new_id(shown)
+        return explored
+    listed = slot.lists.kept_answer(user, options)
+    if listed is None and slot.lists.is_quick(options):
+        listed = await call.state.batches.quick_text(slot.lists, user, options)
+    if listed is None:
+        listed = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
+    return Answer(listed[0] if log is None else log.signed(*listed))
 
 
 async def batch(call: RequestContext) -> Any:
     """The best items for several users, histories or rows of features."""
     body: BatchBody = call.body
+    if body.users is None:
+        _draw_session(call)
     given = [one for one in (body.users, body.histories, body.features) if one is not None]
     if len(given) != 1:
         raise HttpError(422, "invalid_request", "expected one of users, histories and features.", "Give one of them.")
@@ -102,23 +112,44 @@ async def batch(call: RequestContext) -> Any:
         )  # fmt: skip
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
-        return BatchAnswer(await call.state.compute(_lists_of_users, slot, users, options))
+        slots = [_slot_of(call, user) for user in users]
+        lists = await call.state.compute(_lists_of_users, slots, users, options)
+        return BatchAnswer(_with_ids(call, slots, lists))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
         lists = await call.state.compute(slot.lists.for_histories, histories, options)
         for one, items in zip(lists, body.histories, strict=True):
             one.unknown_items = slot.served.unknown_items(items)
-        return BatchAnswer(lists)
-    return BatchAnswer(await call.state.compute(_with_features, slot, body.features or [], options))
+        return BatchAnswer(_with_ids(call, [slot] * len(lists), lists))
+    lists = await call.state.compute(_with_features, slot, body.features or [], options)
+    return BatchAnswer(_with_ids(call, [slot] * len(lists), lists))
 
 
-def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
-    lists: list[Recommendations] = []
-    for one in slot.lists.for_users(users, options):
-        if isinstance(one, AnswerError):
-            raise one
-        lists.append(one)
+def _slot_of(call: RequestContext, user: Any) -> Slot:
+    """The model of one of several users, who may be in different arms of an experiment."""
+    if not call.state.has_experiment or call.query.session is not None:
+        return call.slot
+    return call.state.slot(call.query.model, str(json_id(user)))
+
+
+def _with_ids(call: RequestContext, slots: Sequence[Slot], lists: list[Recommendations]) -> list[Recommendations]:
+    """The same lists, each with an id of its own."""
+    log = call.state.impressions
+    for one, slot in zip(lists, slots, strict=True):
+        if log is not None:
+            one.recommendation = log.new_id(shown_list(slot.served, one, slot.lists.arm))
     return lists
+
+
+def _lists_of_users(slots: Sequence[Slot], users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
+    found: dict[int, Recommendations] = {}
+    for slot in dict.fromkeys(slots):
+        places = [at for at, one in enumerate(slots) if one is slot]
+        for at, one in zip(places, slot.lists.for_users([users[at] for at in places], options), strict=True):
+            if isinstance(one, AnswerError):
+                raise one
+            found[at] = one
+    return [found[at] for at in range(len(users))]
 
 
 def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOptions) -> list[Recommendations]:
@@ -155,14 +186,29 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOp
 
 async def shelves(call: RequestContext) -> Any:
     """A row of items for each interest of a user."""
-    return await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
+    found = await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
+    return _with_id(call, found)
+
+
+def _draw_session(call: RequestContext) -> None:
+    """Somebody without an id or a session is in any arm of an experiment."""
+    if call.state.has_experiment and call.query.session is None:
+        call.query = replace(call.query, session=uuid.uuid4().hex)
+
+
+def _with_id(call: RequestContext, found: ShelvesAnswer) -> ShelvesAnswer:
+    log, slot = call.state.impressions, call.slot
+    if log is not None:
+        found.recommendation = log.new_id(shown_shelves(slot.served, found.user, found.shelves, slot.lists.arm))
+    return found
 
 
 async def shelves_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
+    _draw_session(call)
     found = await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
     found.unknown_items = call.slot.served.unknown_items(call.body.history)
-    return found
+    return _with_id(call, found)
 
 
 def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
@@ -293,12 +339,14 @@ async def feedback(call: RequestContext) -> Any:
             one.weight,
             _time(one.time),
             _kind(train, one.kind),
+            one.recommendation or "",
         )
         for one in body.events
     ]
     for event in events:
-        if "\x00" in event.event_id or not event.event_id.isprintable():
-            raise HttpError(422, "invalid_request", "event_id: expected printable characters.")
+        for name, text in (("event_id", event.event_id), ("recommendation", event.recommendation)):
+            if "\x00" in text or not text.isprintable():
+                raise HttpError(422, "invalid_request", f"{name}: expected printable characters.")
     profiles = []
     if body.profile is not None:
         user = id_in_type(train.users, body.profile.user, "user")

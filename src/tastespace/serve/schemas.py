@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME
+from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME, RECOMMENDATION_ID
 from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
@@ -109,6 +109,8 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
     time: Annotated[str, Meta(max_length=40)] | None = None
     event_id: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
+    recommendation: Annotated[str, Meta(max_length=RECOMMENDATION_ID)] | None = None
+    """Id of the answer that the event comes of."""
 
 
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -156,6 +158,8 @@ class ShelvesAnswer(Struct):
     shelves: list[ShelfAnswer]
     unknown_items: list[Id] = []
     """Items of the history that the model does not know and that were left out."""
+    recommendation: str | None = None
+    """Id of the answer, for events that come of it."""
 
 
 class InterestsAnswer(Struct):

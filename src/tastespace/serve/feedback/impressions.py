@@ -39,6 +39,8 @@ STATEMENTS = {
     "attributed": "SELECT seq, user_id, item_id, recommendation, time, kind FROM {events} "
     "WHERE seq > ? AND recommendation <> '' ORDER BY seq LIMIT ?",
 }
+SECRET_DIGITS = 15
+"""Hexadecimal digits of the second part of an id, which nobody can guess; the first has 16."""
 LIST_SECONDS = 3_600
 """Seconds after which a list that is still shown gets a new row, so that old rows can be deleted."""
 
@@ -74,6 +76,8 @@ class ShownList:
     """Of the answer: recommendations, shelves, ..."""
     candidates: int = 0
     """Items below the list that exploration drew from; 0: there was no exploration."""
+    explored: tuple[int, ...] = ()
+    """Ranks of the items that were drawn."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +131,7 @@ class Impressions(ABC):
             yield ShownList(
                 int(number), None if user is None else read_id(user), items, tuple(tastes or [None] * len(items)),
                 tuple(said["propensities"] or [1.0] * len(items)), said["model"], said["arm"], said["kind"],
-                said.get("candidates", 0),
+                said.get("candidates", 0), tuple(said.get("explored", ())),
             )  # fmt: skip
 
     def impressions(self) -> Iterator[tuple[int, int, int, int]]:
@@ -151,3 +155,17 @@ class Impressions(ABC):
             if len(rows) < STORE_ROWS:
                 return
             after = rows[-1][0]
+
+
+def read_recommendation_id(text: str) -> tuple[int, int] | None:
+    """Return number and secret of an id; None where it is none.
+
+    >>> read_recommendation_id("00000001000000020000000000000ff"), read_recommendation_id("mine")
+    ((4294967298, 255), None)
+    """
+    if len(text) != 16 + SECRET_DIGITS or not text.isascii():
+        return None
+    try:
+        return int(text[:16], 16), int(text[16:], 16)
+    except ValueError:
+        return None
