@@ -150,12 +150,14 @@ def decisions(town: Any, good: Any, worse: Any, n: int, repetitions: int, looks:
         early = f"after {np.median(at):,.0f} sessions in the median" if at else ""
         if name == "A/B":
             print(
-                f"  A/B        the better one found in {right}, the other in {wrong}, none in {len(ended) - len(at)} {early}"
+                f"  A/B        the better one found in {right}, the other in {wrong}, none in {len(ended) - len(at)}; "
+                f"{early}"
             )
         else:
             share = len(at) / repetitions
             print(
-                f"  A/A        a difference found in {len(at)} of {repetitions} ({100 * share:.1f} %; stated: at most 5 %)"
+                f"  A/A        a difference found in {len(at)} of {repetitions} ({100 * share:.1f} %; "
+                "stated: at most 5 %)"
             )
 
 
@@ -165,11 +167,11 @@ def experiment(arms: tuple[np.ndarray, np.ndarray], n: int, looks: int, seed: in
     from tastespace.online.statistics import compare
 
     rng, n_users = np.random.default_rng(seed), len(arms[0])
-    activity = rng.gamma(0.7, 1.0, n_users)  # a few come often
+    activity = rng.gamma(1.5, 1.0, n_users)  # some come often
     users = rng.choice(n_users, n, p=activity / activity.sum())
     arm = np.array([assigned(str(user), (0.5, 0.5), f"run {seed}") for user in range(n_users)])
     of_session = np.where(arm[users][:, None] == 1, arms[1][users], arms[0][users])
-    mood = rng.gamma(2.0, 0.5, n_users)[users]  # some click more than others, whatever is shown
+    mood = rng.gamma(6.0, 1 / 6, n_users)[users]  # some click more than others, whatever is shown
     clicked = (rng.random((n, K)) < np.minimum(of_session * mood[:, None], 1)).any(axis=1)
     for end in np.linspace(n / looks, n, looks).astype(int):
         lists = np.bincount(users[:end], minlength=n_users)

@@ -3,6 +3,7 @@
 The logs are inside the package obp 0.4.1, which is not imported: `pip install --no-deps obp==0.4.1`.
 """
 
+import os
 from importlib.metadata import PackageNotFoundError, distribution
 
 import numpy as np
@@ -18,6 +19,8 @@ def logs():
     try:
         package = distribution("obp")
     except PackageNotFoundError:
+        if os.environ.get("TASTESPACE_REQUIRE_EXTRAS") == "1":
+            pytest.fail("obp is not installed, and TASTESPACE_REQUIRE_EXTRAS=1")
         pytest.skip("obp is not installed: pip install --no-deps obp==0.4.1")
 
     def read(policy, campaign):
