@@ -24,6 +24,16 @@ from tastespace.serve.settings import ServerSettings
 from tastespace.serve.state import ServerState
 
 
+@pytest.fixture
+def client_of(client_of):
+    """Clients of servers with ids, as `tastespace serve` is; other tests compare whole answers."""
+
+    def make(*names, **settings):
+        return client_of(*names, **{"impressions": True, **settings})
+
+    return make
+
+
 def listed(client, user, query=""):
     answer = client.get(f"/v1/users/{user}/recommendations?k=5{query}")
     assert answer.status_code == 200, answer.text
@@ -144,7 +154,7 @@ def test_the_log_is_bounded_and_lists_go_on_without_it(client_of, tmp_path, monk
     counts = RequestCounts()
     log = ImpressionLog(state.store, counts, 1.0, 10, seconds=60)
     for _ in range(5):
-        log.new_id(Shown(state.main.slot.served, 7, items=[3]))
+        log.new_id(Shown(state.main.slot.lists.source, 7, [3]))
     assert counts.value("tastespace_impressions_dropped_total") == 3
     log.close()
     assert counts.value("tastespace_impressions_total") == 2
@@ -237,8 +247,8 @@ def test_drawn_places_have_exactly_the_logged_probabilities(client_of, monkeypat
         for place, item in enumerate(items):
             seen[place, item] += 1
             expected = 1.0 if place == 0 else 1 - share if item == plain[place] else share / 10
-            assert shown.propensities[place] == pytest.approx(expected)
-            assert (place + 1 in shown.explored) == (item != plain[place])
+            assert shown.source.propensities[place] == pytest.approx(expected)
+            assert (place + 1 in shown.source.explored) == (item != plain[place])
     assert seen[0, plain[0]] == n
     for place in range(1, k):
         for item in plain[k:]:

@@ -138,7 +138,7 @@ def _with_ids(call: RequestContext, slots: Sequence[Slot], lists: list[Recommend
     log = call.state.impressions
     for one, slot in zip(lists, slots, strict=True):
         if log is not None:
-            one.recommendation = log.new_id(shown_list(slot.served, one, slot.lists.arm))
+            one.recommendation = log.new_id(shown_list(slot.lists.source, one))
     return lists
 
 
@@ -200,7 +200,7 @@ def _draw_session(call: RequestContext) -> None:
 def _with_id(call: RequestContext, found: ShelvesAnswer) -> ShelvesAnswer:
     log, slot = call.state.impressions, call.slot
     if log is not None:
-        found.recommendation = log.new_id(shown_shelves(slot.served, found.user, found.shelves, slot.lists.arm))
+        found.recommendation = log.new_id(shown_shelves(slot.lists.source, found.user, found.shelves))
     return found
 
 

@@ -52,7 +52,7 @@ def explored_list(
         for at, one in enumerate(own):
             one.rank = at + 1
     found.items = own
-    shown = shown_list(lists.served, found, lists.arm)
+    source = lists.source
     if min(propensities, default=1.0) < 1:
-        shown.propensities, shown.candidates, shown.explored = propensities, len(below), drawn
-    return found, shown
+        source = replace(source, propensities=propensities, candidates=len(below), explored=drawn)
+    return found, shown_list(source, found)

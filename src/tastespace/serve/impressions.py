@@ -14,10 +14,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -39,63 +39,66 @@ _PURGE_SECONDS = 3_600
 _SECRETS = 512
 _DAY = 86_400_000_000
 _JSON = msgspec.json.Encoder()
+_now = time.time_ns
 
 
-@dataclass(eq=False, slots=True)
-class Shown:
-    """A list as it is shown, perhaps several times: the items by row or by id."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Source:
+    """Where lists come from, and how their places were drawn: the same for many lists, or for one."""
 
     served: ServedModel
-    user: Any
-    rows: bytes | None = None
-    """Rows of the items, int32."""
-    row_tastes: bytes | None = None
-    """Their tastes, int32."""
-    items: Sequence[Any] | None = None
-    tastes: Sequence[int | None] | None = None
     arm: str = ""
+    """Of the experiment; empty: there is none."""
     kind: str = "recommendations"
     propensities: Sequence[float] | None = None
     candidates: int = 0
     explored: Sequence[int] = ()
-    number: int = 0
-    """Of its first answer, which is that of its row in the store; 0: it has none."""
-    made: int = 0
-    """When it was shown first, in microseconds."""
+
+
+class Shown:
+    """A list as it is shown, perhaps several times. Made with every list: it has no more fields than it needs."""
+
+    __slots__ = ("items", "made", "number", "source", "tastes", "user")
+
+    def __init__(self, source: Source, user: Any, items: bytes | Sequence[Any], tastes: Any = None) -> None:
+        """Items and tastes by row, as bytes of int32, or ids and numbers."""
+        self.source, self.user, self.items, self.tastes = source, user, items, tastes
+        self.number = 0  # of its first answer, which is that of its row in the store; 0: it has none
+        self.made = 0  # when it was shown first, in microseconds
 
 
 def abouts(lists: Sequence[Shown]) -> list[str]:
     """The contents of lists as JSON; ids and tastes of many rows are looked up at once."""
     found: list[str] = []
-    for served, group in groupby(lists, key=lambda one: one.served):
+    for source, group in groupby(lists, key=lambda one: one.source):
         some = list(group)
-        by_row = [one for one in some if one.rows is not None]
-        ids = served.ids_at(np.frombuffer(b"".join([one.rows or b"" for one in by_row]), np.int32))
-        tastes = np.frombuffer(b"".join([one.row_tastes or b"" for one in by_row]), np.int32).tolist()
-        generation, first, first_taste = served.generation, 0, 0
+        by_row = [one for one in some if type(one.items) is bytes]
+        ids = source.served.ids_at(np.frombuffer(b"".join([cast("bytes", one.items) for one in by_row]), np.int32))
+        tastes = np.frombuffer(b"".join([one.tastes for one in by_row if one.tastes is not None]), np.int32).tolist()
+        generation, first, first_taste = source.served.generation, 0, 0
+        drawn = source.propensities, generation, source.arm, source.kind, source.candidates, source.explored
         for one in some:
             items, own = one.items, one.tastes
-            if one.rows is not None:
-                n = len(one.rows) // 4
+            if type(items) is bytes:
+                n = len(items) // 4
                 items, first = ids[first : first + n], first + n
-                if one.row_tastes is not None:
+                if own is not None:
                     own, first_taste = tastes[first_taste : first_taste + n], first_taste + n
-            content = (items, own, one.propensities, generation, one.arm, one.kind, one.candidates, one.explored)
-            found.append(_JSON.encode(content).decode())
+            found.append(_JSON.encode((items, own, *drawn)).decode())
     return found
 
 
-def shown_list(served: ServedModel, given: Recommendations, arm: str, kind: str = "recommendations") -> Shown:
+def shown_list(source: Source, given: Recommendations) -> Shown:
     """Return a list of values as it is logged."""
-    items, tastes = [one.item for one in given.items], [one.interest for one in given.items]
-    return Shown(served, given.user, items=items, tastes=None if set(tastes) <= {None} else tastes, arm=arm, kind=kind)
+    tastes = [one.interest for one in given.items]
+    return Shown(source, given.user, [one.item for one in given.items], None if set(tastes) <= {None} else tastes)
 
 
-def shown_shelves(served: ServedModel, user: Any, shelves: Sequence[ShelfAnswer], arm: str) -> Shown:
+def shown_shelves(source: Source, user: Any, shelves: Sequence[ShelfAnswer]) -> Shown:
     """Return shelves as they are logged: one list, from the first shelf to the last."""
     found = [(one.item, one.interest) for shelf in shelves for one in shelf.items]
-    items, tastes = [item for item, _ in found], [taste for _, taste in found]
-    return Shown(served, user, items=items, tastes=tastes, arm=arm, kind="shelves")
+    of_shelves = replace(source, kind="shelves")
+    return Shown(of_shelves, user, [item for item, _ in found], [taste for _, taste in found])
 
 
 def _user_text(user: Any) -> str | None:
@@ -134,14 +137,13 @@ class ImpressionLog:
 
     def new_id(self, shown: Shown) -> str:
         """Return the id of an answer, and note that its list is shown."""
-        secrets = self._secrets
-        if not secrets:
+        if not self._secrets:
             digits = os.urandom(_SECRETS * 8).hex()
-            secrets.extend(digits[at : at + SECRET_DIGITS] for at in range(0, len(digits), 16))
-        secret, counter = secrets.pop(), self._counter
+            self._secrets = [digits[at : at + SECRET_DIGITS] for at in range(0, len(digits), 16)]
+        secret, counter, waiting = self._secrets.pop(), self._counter, self._waiting
         self._counter = counter + 1
-        if len(self._waiting) < IMPRESSIONS_WAITING:
-            self._waiting.append((counter, secret, time.time_ns(), shown))
+        if len(waiting) < IMPRESSIONS_WAITING:
+            waiting.append((counter, secret, _now(), shown))
         else:
             self._counts.count("tastespace_impressions_dropped_total")
         return f"{self._worker}{counter:08x}{secret}"

@@ -23,7 +23,7 @@ from tastespace.answers.people import Person
 from tastespace.answers.types import AnswerError, Item, Recommendations
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
-from tastespace.serve.impressions import Shown, shown_list
+from tastespace.serve.impressions import Shown, Source, shown_list
 from tastespace.serve.items import inserted
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
@@ -43,8 +43,8 @@ class ServedLists(ListAnswers):
 
     def __init__(self, people: PeopleWithFeedback, keep_answers: int = 0, arm: str = "") -> None:
         super().__init__(people)
-        self.arm = arm
-        """Of the experiment that the model is in; empty: there is none."""
+        self.source = Source(people.served, arm)
+        """Of the lists, in the log of those that are shown."""
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
         self._answers: LruCache[tuple[Any, AnswerOptions], Listed] = LruCache(keep_answers)
@@ -133,7 +133,7 @@ class ServedLists(ListAnswers):
     def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[Listed | AnswerError]:
         """A list for each user as JSON, or the error of one."""
         return [
-            one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.served, one, self.arm))
+            one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.source, one))
             for one in self.for_users(users, options)
         ]
 
@@ -176,7 +176,7 @@ class ServedLists(ListAnswers):
                 made.append(None)
                 continue
             own = None if of_items is None else of_items[start:end]
-            shown = Shown(self.served, user, items[start:end], own, arm=self.arm)
+            shown = Shown(self.source, user, items[start:end], own)
             made.append((b'{"user":%b%b%b%b' % (_JSON.encode(json_id(user)), middle, text, _END), shown))
         return made
 
