@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.extras import missing
 from tastespace._util.limits import IMPRESSIONS_KEPT
 from tastespace.data import Interactions, datasets, synthetic
@@ -86,7 +87,6 @@ def serve(
     switches to it without a pause. See docs/serving.md.
     """
     try:
-        from tastespace.serve.feedback.store import shown_address
         from tastespace.serve.process import (
             bound_socket,
             checked,

@@ -33,7 +33,7 @@ Listed: TypeAlias = tuple[bytes, Shown]
 """A list as JSON, which ends before the value of its last field, the id; and as it is logged."""
 NO_ID = b"null}"
 """End of such a JSON without an id."""
-_END = b'],"fallback":null,"unknown_items":[],"recommendation":'
+_END = b'],"fallback":null,"unknown_items":[],"next":null,"recommendation":'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -126,16 +126,25 @@ class ServedLists(ListAnswers):
             texts = [None if isinstance(one, AnswerError) else one for one in self.texts(asked, options)]
         for place, user, text in zip(at, asked, texts, strict=True):
             found[place] = text
-            if text is not None and self._keep_answers and len(text[0]) <= _MOST_ANSWER:
-                self._answers.put((user, options), text)
+            if text is not None:
+                self._keep(user, options, text)
         return found
 
     def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[Listed | AnswerError]:
-        """A list for each user as JSON, or the error of one."""
-        return [
+        """A list for each user as JSON, or the error of one; plain lists are cached."""
+        texts: list[Listed | AnswerError] = [
             one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.source, one))
             for one in self.for_users(users, options)
         ]
+        if options.is_length_only and self.people.is_local and self._is_plain:
+            for user, text in zip(users, texts, strict=True):
+                if isinstance(text, tuple) and self.served.user_row(user) >= 0 and self.people.is_unchanged(user):
+                    self._keep(user, options, text)
+        return texts
+
+    def _keep(self, user: Any, options: AnswerOptions, text: Listed) -> None:
+        if self._keep_answers and len(text[0]) <= _MOST_ANSWER:
+            self._answers.put((user, options), text)
 
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[Listed | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
