@@ -20,11 +20,12 @@ from tastespace._util.locks import only_one
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import cast_ids, parse_settings
 from tastespace.cli.config import read_config
+from tastespace.cli.deletion import note_obeyed, without_deleted
 from tastespace.cli.fit import fit_and_measure
 from tastespace.cli.flags import TableFlags, require_half_life
-from tastespace.cli.update import new_feedback, with_half_life
+from tastespace.cli.update import new_feedback, with_half_life, without_removed
 from tastespace.data.interactions import Interactions
-from tastespace.data.merge import added, concat
+from tastespace.data.merge import added
 from tastespace.data.reading.dates import seconds_of, size_unit
 from tastespace.errors import BusyError, ParameterError, TastespaceError
 from tastespace.models import Recommender, create_seeded
@@ -42,7 +43,10 @@ if TYPE_CHECKING:
 
 REFUSED, BUSY, NOT_SERVED = 3, 4, 5
 """Exit codes: the new model was worse, another run is going on, the server or the lists do not have the new model."""
-_OF_FIT = {"data", "out", "model", "minutes", "trials", "target", "set", "params", "valid", "card", "seed", "threads"}
+_OF_FIT = {
+    "data", "out", "model", "minutes", "trials", "target", "set", "params", "valid", "card", "seed", "threads",
+    "feedback",
+}  # fmt: skip
 _OF_UPDATE = {"model", "out", "data", "feedback", "new_items", "threads"}
 _VALID = 0.1
 _RELOAD_TRIES = 20
@@ -239,6 +243,10 @@ class _Run:
         data = table.with_half_life(table.load(flags["data"], threads))
         self.say(f"{', '.join(map(shown_address, flags['data']))}: {data!r}")
         data = data if served is None else cast_ids(data, served.train_)
+        feedback, removal = flags["feedback"], 0
+        if feedback is not None:
+            data, removal, said = without_deleted(data, feedback)
+            self.say(said)
         wanted = None
         if flags["target"] is not None:
             wanted = table.load(flags["data"], threads, part=True, target=flags["target"])
@@ -258,7 +266,7 @@ class _Run:
                 final.recipe_ = candidate.recipe_  # type: ignore[attr-defined]
             return final
 
-        return data, learn, again, lambda: None
+        return data, learn, again, lambda: None if feedback is None else note_obeyed(feedback, self.target, removal)
 
     def _update(self, stack: contextlib.ExitStack, served: Recommender) -> _Learning | None:
         flags, table = self.tables.flags("update", _OF_UPDATE, str(self.target), "--out", str(self.target))
@@ -266,16 +274,17 @@ class _Run:
         if (source is None) == (feedback is None):
             raise ParameterError(f"{self.tables.path}: [update] needs `data` or `feedback`, and not both.")
         require_half_life(table.half_life, table.timestamp if feedback is None else "time", served)
-        done: Callable[[], None] = lambda: None  # noqa: E731
+        note = None
         if feedback is not None:
-            found, note = stack.enter_context(new_feedback(served, self.target, feedback, flags["new_items"], self.say))
-            if found.data is None:
-                if found.removed:
-                    self.say("users were deleted: tastespace update --feedback fits a model without them")
-                return None
+            found, note_learned = stack.enter_context(
+                new_feedback(served, self.target, feedback, flags["new_items"], self.say)
+            )
+            note = note_learned
             if found.removed:
-                return self._without_deleted(served, found, lambda: note(self.target, found.last.removal))
-            new, done = found.data, lambda: note(self.target)
+                return self._without_removed(served, found, lambda: note_learned(self.target))
+            if found.data is None:
+                return None
+            new = found.data
         else:
             new = table.load(source, flags["threads"], part=True, events=served.train_.events)
             if new.events is not None and served.train_.weights is None:
@@ -291,20 +300,16 @@ class _Run:
             is_known = part.n_interactions == 0 or added(served.train_, part).nothing
             return served if is_known and part is not new else updated(served, part)
 
-        return new, learn, lambda candidate: learn(new), done
+        return new, learn, lambda candidate: learn(new), lambda: None if note is None else note(self.target)
 
-    def _without_deleted(self, served: Recommender, found: Feedback, done: Callable[[], None]) -> _Learning:
-        """Fit again without the users and items that were deleted."""
-        from tastespace.serve.feedback.training import without
-
-        assert found.data is not None
-        new, base = found.data, without(served.train_, found.removed, found.deleted_items)
-        self.say(f"deleted since: {len(found.removed):,} users that the model knows: it is fitted again without them")
+    def _without_removed(self, served: Recommender, found: Feedback, done: Callable[[], None]) -> _Learning:
+        """What the served model learned and the new feedback, without the users and items that were deleted."""
+        data = without_removed(served, found, self.say)
 
         def learn(part: Interactions) -> Recommender:
-            return fitted_again(served, base if part.n_interactions == 0 else concat(base, part))
+            return fitted_again(served, part)
 
-        return new, learn, lambda candidate: learn(new), done
+        return data, learn, lambda candidate: learn(data), done
 
     # ---- comparing, saving -------------------------------------------------------------------------------
 

@@ -112,17 +112,14 @@ def _learn_feedback(
             say(f"kept as it was, saved to {out}")
         else:
             _learn(opened, found.data, "feedback", out, half_life, say)
-        note_learned(out, found.last.removal)
+        note_learned(out)
 
 
 @contextlib.contextmanager
 def new_feedback(
     opened: Recommender, model: Path, location: str, new_items: bool, say: Callable[[str], None]
-) -> Iterator[tuple[Feedback, Callable[..., None]]]:
-    """What a feedback store holds and the model does not know, and a function to call when a saved one knows it.
-
-    Its second argument is the last removal that the saved one obeys, by default the one that the model obeyed.
-    """
+) -> Iterator[tuple[Feedback, Callable[[Path], None]]]:
+    """What a feedback store holds and the model does not know, and a function to call when a saved one knows it."""
     from tastespace.serve.feedback.store import open_feedback_store
     from tastespace.serve.feedback.training import feedback_for
     from tastespace.serve.served_model import model_checksum
@@ -142,25 +139,26 @@ def new_feedback(
         if found.n_new_items:
             say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
                 "--new-items learns them")  # fmt: skip
-
-        def note(out: Path, removal: int | None = None) -> None:
-            obeyed = store.learned(model_checksum(model)).removal if removal is None else removal
-            store.note_learned(model_checksum(out), found.last.event, obeyed)
-
-        yield found, note
+        yield found, lambda out: store.note_learned(model_checksum(out), found.last.event, found.last.removal)
     finally:
         store.close()
 
 
-def _fit_without(opened: Recommender, found: Feedback, out: Path, say: Callable[[str], None]) -> None:
-    """Fit a model again to its data and the new feedback, without the users and items that were deleted."""
+def without_removed(opened: Recommender, found: Feedback, say: Callable[[str], None]) -> Interactions:
+    """The data of a model and the new feedback, without the users and items that were deleted."""
     from tastespace.serve.feedback.training import without
 
     users, items = len(found.removed), len(found.deleted_items)
     say(f"deleted since: {users:,} users and {items:,} items that the model knows: it is fitted again without them")
     data = without(opened.train_, found.removed, found.deleted_items)
+    return data if found.data is None else concat(data, found.data)
+
+
+def _fit_without(opened: Recommender, found: Feedback, out: Path, say: Callable[[str], None]) -> None:
+    """Fit a model again to its data and the new feedback, without the users and items that were deleted."""
+    data = without_removed(opened, found, say)
     start = time.perf_counter()
-    later = fitted_again(opened, data if found.data is None else concat(data, found.data))
+    later = fitted_again(opened, data)
     later.save(out)
     say(f"fitted in {time.perf_counter() - start:.2f} s: {later!r} of {later.train_!r}")
     say(f"saved to {out}")

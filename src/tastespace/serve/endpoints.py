@@ -84,7 +84,7 @@ JSON = msgspec.json.Encoder()
 async def recommendations(call: RequestContext) -> Any:
     """The best items for one user; with `after`, page by page."""
     if call.query.after is not None:
-        return await page(call)
+        return _with_ids(call, [call.slot], [await page(call)])[0]
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
     log, share = call.state.impressions, call.state.settings.explore
     if share and log is not None and can_explore(options):

@@ -136,9 +136,11 @@ class ServedLists(ListAnswers):
             one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.source, one))
             for one in self.for_users(users, options)
         ]
+        self._follow_items()
         if options.is_length_only and self.people.is_local and self._is_plain:
             for user, text in zip(users, texts, strict=True):
-                if isinstance(text, tuple) and self.served.user_row(user) >= 0 and self.people.is_unchanged(user):
+                is_usual = self.served.user_row(user) >= 0 and self.people.is_unchanged(user)
+                if not isinstance(text, AnswerError) and is_usual:
                     self._keep(user, options, text)
         return texts
 
