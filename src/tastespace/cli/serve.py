@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from tastespace._util.extras import missing
+from tastespace.cli.arguments import HideCategoryOption, ImagesOption, display_of
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.errors import ParameterError, require_path
 from tastespace.models import create
@@ -34,6 +35,8 @@ def serve(
         Path | None,
         typer.Option(help="TOML file with other sentences and names of shelves: another language."),
     ] = None,
+    images: ImagesOption = "auto",
+    hide_category: HideCategoryOption = None,
     tokens: Annotated[
         Path | None, typer.Option(help="JSON file of tokens (tastespace serve-token); may change.")
     ] = None,
@@ -93,6 +96,7 @@ def serve(
             store=store,
             rules=rules,
             wording=wording,
+            display=display_of(images, hide_category),
             tokens=tokens,
             host=host,
             port=port,

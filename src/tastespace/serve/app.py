@@ -218,8 +218,19 @@ class Application:
         if raw_path == b"/openapi.json":
             return Answer(self._openapi)
         if raw_path == b"/" or raw_path.startswith(b"/static/"):
-            return self._page.answer(raw_path)
+            answer = self._page.answer(raw_path)
+            return self._with_pictures(answer) if raw_path == b"/" else answer
         return None
+
+    def _with_pictures(self, page: Answer) -> Answer:
+        """The page with a policy that names the origins of the pictures of the models that are served now."""
+        state = self.state
+        slots = [one.slot.served.pictures for one in (state.main, state.compare) if one is not None]
+        sources = sorted({source for one in slots if one is not None for source in one.sources})
+        if not sources:
+            return page
+        policy = _POLICY.replace(b"img-src", b"img-src " + " ".join(sources).encode())
+        return replace(page, headers=tuple((n, policy if n == _POLICY_NAME else v) for n, v in page.headers))
 
 
 def _not_json() -> HttpError:
@@ -268,12 +279,13 @@ async def _send(send: Send, answer: Answer, head: bool) -> None:
 
 # ---- the page ------------------------------------------------------------------------------------------------
 
+_POLICY_NAME = b"content-security-policy"
 _POLICY = (
     b"default-src 'self'; img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
 _PAGE_HEADERS = (
-    (b"content-security-policy", _POLICY),
+    (_POLICY_NAME, _POLICY),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )

@@ -29,7 +29,7 @@ from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
-from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -296,9 +296,11 @@ async def _written(
 
 def _kind(train: Interactions, given: str | None) -> str:
     known = train.events or EVENTS
-    if given is None or given in known:
+    if given is None or given in known or given == UNDO:
         return given or ""
-    raise HttpError(422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join(known)}.")
+    raise HttpError(
+        422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join((*known, UNDO))}."
+    )
 
 
 def _time(given: str | None) -> str:

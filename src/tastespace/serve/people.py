@@ -23,6 +23,7 @@ from tastespace.recommend.fold_in import folded
 from tastespace.recommend.interests import interests_at
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
+    UNDO,
     Changes,
     Cursor,
     FeedbackStore,
@@ -207,12 +208,14 @@ class PeopleWithFeedback(People):
                 weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append((*pair, weight))
+            events.append((*pair, weight, event.kind == UNDO))
         if events:
             users = train.users.find([one[0] for one in events]).tolist()
             items = train.items.find([one[1] for one in events]).tolist()
-            for (user, _, weight), user_row, item_row in zip(events, users, items, strict=True):
-                if item_row >= 0 and weight:
+            for (user, _, weight, is_undo), user_row, item_row in zip(events, users, items, strict=True):
+                if is_undo:
+                    self._take_back(user, item_row)
+                elif item_row >= 0 and weight:
                     self._take_one(user, user_row, item_row, weight)
         for one in changes.profiles:
             try:
@@ -220,6 +223,15 @@ class PeopleWithFeedback(People):
             except AnswerError:
                 continue
             self._choices[user] = one
+
+    def _take_back(self, user: Any, item: int) -> None:
+        """Note that a user no longer dislikes an item; a dislike that the model has learned stays."""
+        disliked = self._disliked.get(user, [])
+        if item in disliked:
+            disliked.remove(item)
+            if not disliked:
+                del self._disliked[user]
+            self._n_events[user] += 1
 
     def _take_one(self, user: Any, user_row: int, item: int, weight: float) -> None:
         """Note that a user took or dislikes an item; the last one holds."""

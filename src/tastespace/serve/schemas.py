@@ -235,6 +235,10 @@ class ModelAnswer(Struct):
     id_types: dict[str, str]
     item_columns: list[str]
     category_column: str | None
+    image_column: str | None
+    """Item attribute with the addresses of pictures that the page shows."""
+    dislike: str | None
+    """Kind of event for an item that a person does not want; null where no kind stands for that."""
     metrics: dict[str, Any]
     can: Can
     compare: ModelAnswer | None = None

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import anyio
 import numpy as np
 
+from tastespace.answers.display import Display
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.tastes import TasteAnswers
 from tastespace.data.ids import parse_ids
@@ -75,6 +76,7 @@ class ModelHolder:
         counts: RequestCounts | None = None,
         name: str = "model",
         wording: Wording | None = None,
+        display: Display | None = None,
     ) -> None:
         """Serve the model at a path.
 
@@ -87,10 +89,11 @@ class ModelHolder:
             counts: Where models that are swapped in or refused are counted.
             name: Name in the counts: model, or compare for the second one.
             wording: Templates of sentences; None: English.
+            display: Pictures and categories.
         """
         self._store, self._keep_answers, self._check = store, keep_answers, check
         self._counts, self._name = RequestCounts() if counts is None else counts, name
-        self._wording = wording
+        self._wording, self._display = wording, display
         self._server = str(path.resolve())
         self._reloading = threading.Lock()
         self._refused: str | None = None
@@ -104,7 +107,7 @@ class ModelHolder:
     def _announced(self, path: Path) -> ServedModel:
         announced = self._store.served_model(self._server)
         first = path if announced is None else Path(announced[1])
-        return ServedModel.open(first if (first / "model.json").exists() else path)
+        return ServedModel.open(first if (first / "model.json").exists() else path, self._display)
 
     def _slot(self, served: ServedModel) -> Slot:
         people = PeopleWithFeedback(served, self._store)
@@ -122,7 +125,7 @@ class ModelHolder:
         if not self._reloading.acquire(blocking=False):
             raise ReloadInProgressError()
         try:
-            opened = ServedModel.open(target)
+            opened = ServedModel.open(target, self._display)
             self._check(self.slot.served, opened)
             slot = self._slot(opened)
         except Exception as problem:
@@ -211,12 +214,13 @@ class ServerState:
         self.settings = settings
         paths = [one for one in (settings.model, settings.compare) if one is not None]
         # Models first: where one cannot be opened, no store is made.
-        opened = [None if follow else ServedModel.open(one) for one in paths]
+        display = settings.display
+        opened = [None if follow else ServedModel.open(one, display) for one in paths]
         wording = None if settings.wording is None else Wording.read(settings.wording)
         self.store = open_feedback_store(settings.store_location)
         self.counts, keep = RequestCounts(settings.counts_folder), settings.keep_answers
         holders = [
-            ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording)
+            ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording, display)
             for path, one, name in zip(paths, opened, ("model", "compare"), strict=False)
         ]
         self.main, self.compare = holders[0], holders[1] if len(holders) > 1 else None

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
+UNDO = "undo"
+"""Kind of an event that takes back a dislike of the same user and item."""
+
 
 @dataclass(frozen=True)
 class FeedbackEvent:
@@ -37,7 +40,7 @@ class FeedbackEvent:
     time: str = ""
     """In ISO form, UTC; empty: when it was stored."""
     kind: str = ""
-    """Such as purchase or dislike; empty: an interaction of no kind in particular."""
+    """Such as purchase, dislike or `UNDO`; empty: an interaction of no kind in particular."""
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from tastespace.answers.ids import new_id_in_type, type_with_new
 from tastespace.answers.types import AnswerError
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import size_unit
-from tastespace.data.reading.options import EVENTS
+from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.base import Recommender
-from tastespace.serve.feedback.store import Cursor, FeedbackStore, event_time
+from tastespace.serve.feedback.store import UNDO, Cursor, FeedbackStore, event_time
 
 _NO_KIND = "interaction"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -61,7 +61,9 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
         last = after.event if found is None else found.cursor.event
         return Feedback(None, 0, 0, 0, 0 if found is None else found.n_unreadable, last)
     rows: list[tuple[Any, Any, float, datetime, str]] = []
-    kinds = {**EVENTS, **(train.events or {}), _NO_KIND: 1.0}
+    kinds = {**EVENTS, **(train.events or {}), _NO_KIND: 1.0, UNDO: 0.0}
+    dislikes: dict[tuple[Any, Any], list[int]] = {}  # places in rows
+    undone: set[int] = set()
     n_unreadable, n_ignored = found.n_unreadable, 0
     for event in found.events:
         try:
@@ -76,10 +78,15 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
             pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
         except AnswerError:
             continue
+        if event.kind == UNDO:
+            undone.update(dislikes.pop(pair, ()))
         if kinds[event.kind or _NO_KIND]:  # not of a kind that does not count
+            if kinds[event.kind or _NO_KIND] == DISLIKE:
+                dislikes.setdefault(pair, []).append(len(rows))
             rows.append((*pair, event.weight, time, event.kind or _NO_KIND))
         else:
             n_ignored += 1
+    rows, n_ignored = [row for at, row in enumerate(rows) if at not in undone], n_ignored + len(undone)
     n_events = len(found.events) + found.n_unreadable
     n_other, n_new_items = n_events - n_unreadable - n_ignored - len(rows), 0
     if rows and not new_items:
