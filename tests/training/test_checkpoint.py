@@ -327,7 +327,7 @@ def test_killed_while_writing_and_resumed(tmp_path, parts):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_killed_at_random_moments_and_resumed(tmp_path, parts, seed):
     rng = np.random.default_rng(seed)
-    epochs, progress = 100, 0
+    epochs, progress = 250, 0
     for _ in range(6):
         child = start_child(tmp_path, epochs, kill_after=rng.integers(1, 6), seconds=rng.uniform(1e-4, 0.02))
         assert child.wait(120) == -signal.SIGPROF, child.stderr.read()

@@ -157,6 +157,7 @@ class DaskExecutor:
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results, in the order of the tasks."""
         from distributed import KilledWorker
+        from distributed.comm import CommClosedError
 
         futures = [self.client.submit(function, task, pure=False, retries=0) for task in tasks]
         try:
@@ -169,7 +170,7 @@ class DaskExecutor:
                         "where it needs more memory than a worker may take. Divide the data into more partitions, or "
                         "give workers more (`dask worker --memory-limit`)."
                     ) from problem
-                except CancelledError as problem:  # what Dask makes of tasks whose scheduler is gone
+                except (CancelledError, CommClosedError) as problem:  # the scheduler is gone, before or in an answer
                     raise InterruptedRunError(
                         f"the connection to the scheduler at {self._address} was lost. See its log; start it and its "
                         "workers again."
