@@ -217,7 +217,7 @@ class Application:
             return None
         if raw_path == b"/openapi.json":
             return Answer(self._openapi)
-        if raw_path == b"/" or raw_path.startswith(b"/static/"):
+        if raw_path in (b"/", b"/admin") or raw_path.startswith(b"/static/"):
             answer = self._page.answer(raw_path)
             return self._with_pictures(answer) if raw_path == b"/" else answer
         return None
@@ -301,16 +301,16 @@ class PageFiles:
                 name = path.relative_to(folder).as_posix()
                 # Assets stand in the folder itself or in its folder static.
                 self._paths["/static/" + name.removeprefix("static/")] = path
-        index = folder / "index.html"
-        if index.is_file():
-            self._paths["/"] = index
+        for name, file in (("/", "index.html"), ("/admin", "admin.html")):
+            if (folder / file).is_file():
+                self._paths[name] = folder / file
 
     def answer(self, raw_path: bytes) -> Answer:
         """The file at a path."""
         name = raw_path.decode("latin-1")
         path = self._paths.get(name)
         if path is None:
-            if name == "/":
+            if name in ("/", "/admin"):
                 raise HttpError(
                     404, "page_not_built", "the page is not part of this installation.",
                     "In a clone, make page builds it. The API is there: GET /openapi.json.",
@@ -321,7 +321,7 @@ class PageFiles:
         if kind.startswith("text/") or kind in ("application/javascript", "application/json"):
             kind += "; charset=utf-8"
         tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'.encode()
-        caching = b"no-cache" if name == "/" else b"public, max-age=31536000, immutable"
+        caching = b"no-cache" if not name.startswith("/static/") else b"public, max-age=31536000, immutable"
         return Answer(
             content, content_type=kind.encode(), headers=(*_PAGE_HEADERS, (b"cache-control", caching), (b"etag", tag))
         )

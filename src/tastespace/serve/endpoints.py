@@ -30,6 +30,7 @@ from tastespace.recommend.fold_in import fold_in
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
 from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.operations import metrics, operations
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -51,6 +52,7 @@ from tastespace.serve.schemas import (
     HistoryBody,
     InterestsAnswer,
     ModelAnswer,
+    OperationsAnswer,
     ProfileAnswer,
     ProfileBody,
     ReloadBody,
@@ -67,16 +69,27 @@ JSON = msgspec.json.Encoder()
 async def recommendations(call: RequestContext) -> Any:
     """The best items for one user."""
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    text = slot.lists.kept_answer(user, options)
+    counts, text = call.state.counts, slot.lists.kept_answer(user, options)
+    if text is not None:
+        counts.count("tastespace_kept_lists_total")
     if text is None and slot.lists.is_quick(options):
         text = await call.state.batches.quick_text(slot.lists, user, options)
     if text is None:
         text = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
+    counts.count("tastespace_lists_total")
+    slot.shown.add(text)
     return Answer(text)
 
 
 async def batch(call: RequestContext) -> Any:
     """The best items for several users, histories or rows of features."""
+    found = await _batch(call)
+    for one in found.lists:
+        call.slot.shown.add_items([item.item for item in one.items])
+    return found
+
+
+async def _batch(call: RequestContext) -> BatchAnswer:
     body: BatchBody = call.body
     given = [one for one in (body.users, body.histories, body.features) if one is not None]
     if len(given) != 1:
@@ -156,7 +169,10 @@ async def shelves_for(call: RequestContext) -> Any:
 
 def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
     person = person_of()
-    return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
+    found = slot.tastes.shelves(person, options)
+    for shelf in found:
+        slot.shown.add_items([one.item for one in shelf.items])
+    return ShelvesAnswer(json_id(person.user), slot.served.generation, found)
 
 
 async def interests(call: RequestContext) -> Any:
@@ -275,7 +291,7 @@ async def feedback(call: RequestContext) -> Any:
     is_new = await _written(call, events, profiles)
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
     answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
-    call.state.counts.count("tastespace_feedback_stored_total", answer.stored)
+    call.state.counts.count_feedback(answer.stored)
     call.state.counts.count("tastespace_feedback_duplicates_total", answer.duplicates)
     return answer
 
@@ -387,11 +403,6 @@ async def ready(call: RequestContext) -> Any:
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
 
 
-async def metrics(call: RequestContext) -> Answer:
-    """Counts of all workers in the text format of Prometheus."""
-    return Answer(call.state.counts.text().encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
-
-
 _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
@@ -415,6 +426,7 @@ ENDPOINTS = [
     Endpoint(
         "POST", "/v1/model/reload", reload, ModelAnswer, "admin", body=ReloadBody, errors=(409,), is_body_optional=True
     ),
+    Endpoint("GET", "/v1/operations", operations, OperationsAnswer, "admin"),
     Endpoint("GET", "/health/live", live, Health, None),
     Endpoint("GET", "/health/ready", ready, Health, None),
     Endpoint("GET", "/metrics", metrics, str),

@@ -34,6 +34,7 @@ from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 from tastespace.serve.served_model import ServedModel, model_checksum, replacement_problem
 from tastespace.serve.settings import ServerSettings
+from tastespace.serve.shown_items import ShownItems
 from tastespace.serve.tokens import RateLimit, Token, read_tokens
 
 log = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ class Slot:
     people: PeopleWithFeedback
     lists: ServedLists
     tastes: TasteAnswers
+    shown: ShownItems
 
 
 class ReloadInProgressError(HttpError):
@@ -94,7 +96,8 @@ class ModelHolder:
         self._store, self._keep_answers, self._check = store, keep_answers, check
         self._counts, self._name = RequestCounts() if counts is None else counts, name
         self._wording, self._display = wording, display
-        self._server = str(path.resolve())
+        self.server = str(path.resolve())
+        """Name under which workers of the same server announce their models."""
         self._reloading = threading.Lock()
         self._refused: str | None = None
         self.problem: str | None = None
@@ -105,16 +108,18 @@ class ModelHolder:
         self._counts.put(f"tastespace_{name}_generation", self.slot.served.generation)
 
     def _announced(self, path: Path) -> ServedModel:
-        announced = self._store.served_model(self._server)
+        announced = self._store.served_model(self.server)
         first = path if announced is None else Path(announced[1])
         return ServedModel.open(first if (first / "model.json").exists() else path, self._display)
 
     def _slot(self, served: ServedModel) -> Slot:
         people = PeopleWithFeedback(served, self._store)
         lists = ServedLists(people, self._keep_answers)
-        served.generation = self._store.announce_model(self._server, str(served.path), served.checksum)
+        path, evaluated = str(served.path), served.info.metrics
+        served.generation = self._store.announce_model(self.server, path, served.checksum, evaluated)
         served.info.generation = served.generation
-        return Slot(served, people, lists, TasteAnswers(lists, self._wording))
+        folder = self._counts.folder if self._name == "model" else None
+        return Slot(served, people, lists, TasteAnswers(lists, self._wording), ShownItems(served, folder))
 
     def reload(self, path: str | None = None) -> Slot:
         """Serve another model, or the one at the same path as it is now; the old one answers until it is ready.
@@ -135,6 +140,7 @@ class ModelHolder:
             raise
         finally:
             self._reloading.release()
+        self.slot.shown.close()
         self.slot = slot
         self._counts.put(f"tastespace_{self._name}_generation", slot.served.generation)
         self._counts.count("tastespace_model_reloads_total")
@@ -148,7 +154,7 @@ class ModelHolder:
 
     def _allowed(self, path: str) -> Path:
         """A path of a request: the name of a model next to the served one, or its full path."""
-        folder = Path(self._server).parent
+        folder = Path(self.server).parent
         try:
             target = (folder / path).resolve()
         except (OSError, ValueError, RuntimeError):
@@ -168,7 +174,7 @@ class ModelHolder:
         served = self.slot.served
         try:
             checksum = model_checksum(served.path) if files else served.checksum
-            announced = self._store.served_model(self._server)
+            announced = self._store.served_model(self.server)
         except ModelFileError as problem:
             self._note(str(problem).replace(f"{served.path.parent}{os.sep}", ""), str(problem))
             return
@@ -198,7 +204,7 @@ class ModelHolder:
 
     def _without_folder(self, text: str) -> str:
         """A text for clients, who need not know where models are."""
-        return text.replace(f"{Path(self._server).parent}{os.sep}", "")
+        return text.replace(f"{Path(self.server).parent}{os.sep}", "")
 
     def _note(self, problem: str, logged: str | None = None) -> None:
         if problem != self.problem:

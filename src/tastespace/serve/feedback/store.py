@@ -103,12 +103,17 @@ _STATEMENTS = {
     "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? "
     "ORDER BY version LIMIT ?",
     "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
-    "add model": "INSERT INTO {models} (server, path, checksum) VALUES (?, ?, ?) RETURNING generation",
+    "add model": "INSERT INTO {models} (server, path, checksum, time, metrics) VALUES (?, ?, ?, ?, ?) "
+    "RETURNING generation",
+    "models": "SELECT generation, path, time, metrics FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT ?",
     "put learned": "INSERT INTO {learned} (checksum, event) VALUES (?, ?) "
     "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event",
     "learned": "SELECT event FROM {learned} WHERE checksum = ?",
 }
-_ADDED = {"events": {"kind": "TEXT NOT NULL DEFAULT ''"}}
+_ADDED = {
+    "events": {"kind": "TEXT NOT NULL DEFAULT ''"},
+    "models": {"time": "TEXT NOT NULL DEFAULT ''", "metrics": "TEXT NOT NULL DEFAULT '{}'"},
+}
 """Columns that tables of earlier versions lack."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {events} (
@@ -120,7 +125,8 @@ CREATE TABLE IF NOT EXISTS {profiles} (
     tastes TEXT NOT NULL DEFAULT '{{}}'){strict};
 CREATE INDEX IF NOT EXISTS {profiles}_version ON {profiles} (version);
 CREATE TABLE IF NOT EXISTS {models} (
-    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL){strict};
+    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL,
+    time TEXT NOT NULL DEFAULT '', metrics TEXT NOT NULL DEFAULT '{{}}'){strict};
 CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} NOT NULL){strict};
 """
 
@@ -217,13 +223,23 @@ class FeedbackStore(ABC):
                 return found
             after = some[-1][0]
 
-    def announce_model(self, server: str, path: str, checksum: str) -> int:
-        """Note that a server serves a model from now on, unless it does already; return the model's generation."""
+    def announce_model(self, server: str, path: str, checksum: str, metrics: Mapping[str, Any] | None = None) -> int:
+        """Note that a server serves a model from now on, unless it does already; return the model's generation.
+
+        ``metrics``: of its evaluation, as JSON has them.
+        """
         with self._transaction() as connection:
             last = connection.execute(self._sql["last model"], (server,)).fetchone()
             if last is not None and tuple(last[1:]) == (path, checksum):
                 return int(last[0])
-            return int(connection.execute(self._sql["add model"], (server, path, checksum)).fetchone()[0])
+            values = (server, path, checksum, datetime.now(timezone.utc).isoformat(), json.dumps(dict(metrics or {})))
+            return int(connection.execute(self._sql["add model"], values).fetchone()[0])
+
+    def served_models(self, server: str, most: int) -> list[tuple[int, str, str, dict[str, Any]]]:
+        """Generation, path, time (empty: not noted) and metrics of the last models of a server, the latest first."""
+        with self._reading() as connection:
+            rows = connection.execute(self._sql["models"], (server, most)).fetchall()
+        return [(int(number), path, time, json.loads(metrics)) for number, path, time, metrics in rows]
 
     def served_model(self, server: str) -> tuple[int, str, str] | None:
         """Generation, path and checksum of the model that was noted last for a server."""
