@@ -124,13 +124,13 @@ export function openPicker(root: HTMLElement, source: Source, pictures: Pictures
   void search();
 }
 
-export function askToken(root: HTMLElement, wrong: boolean): Promise<string> {
+export function askToken(root: HTMLElement, wrong: boolean, why = "this server asks for a token"): Promise<string> {
   return new Promise((resolve) => {
     const field = h("input", { type: "password", "aria-label": "Token", autocomplete: "off", required: true });
     const form = h(
       "form",
       { onsubmit: (event: Event) => (event.preventDefault(), resolve(field.value), dialog.close()) },
-      h("h2", {}, "This server asks for a token"),
+      h("h2", {}, why.charAt(0).toUpperCase() + why.slice(1)),
       h("p", { class: "lead" }, wrong ? "The token was not accepted." : "It is kept until this tab is closed."),
       field,
       h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Continue")),

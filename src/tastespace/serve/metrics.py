@@ -281,7 +281,7 @@ class RequestCounts:
             lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"] if found else []
             lines += [f'{name}{{worker="{worker}"}} {value:.0f}' for worker, value in found.items()]
         for name, (about, value) in (gauges or {}).items():
-            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", f"{name} {value:.6g}"]
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", f"{name} {value:.10g}"]
         return "\n".join(lines) + "\n"
 
     def _workers(self) -> Iterator[tuple[int, dict[Key, float], bool]]:

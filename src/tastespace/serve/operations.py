@@ -104,7 +104,7 @@ def _population(served: ServedModel) -> Population:
 
 
 def _metrics(state: ServerState) -> str:
-    state.counts.put("tastespace_problems", len(state.all_problems()))
+    state.count_problems()
     recommended = state.main.slot.shown.summary()
     return state.counts.text(
         {

@@ -305,6 +305,10 @@ class ServerState:
             found += [holder.problem, holder.refusal]
         return [one for one in found if one]
 
+    def count_problems(self) -> None:
+        """Note the number of problems of this worker for /metrics, whichever worker is asked."""
+        self.counts.put("tastespace_problems", len(self.all_problems()))
+
     def _require_replacement(self, now: ServedModel, new: ServedModel) -> None:
         """Raise where a model cannot take the place of the one that is served."""
         problem = None if self.settings.any_catalog else replacement_problem(now, new)
@@ -331,6 +335,7 @@ class ServerState:
             await asyncio.sleep(seconds or _FOLLOW_SECONDS)
             try:
                 await self.finish(self.look if seconds else self.follow)
+                self.count_problems()
             except Exception:  # the server goes on with what it has
                 log.exception("looking for changed files failed")
 
