@@ -245,6 +245,25 @@ class Client:
         body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
         return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
 
+    # ---- people and items ----------------------------------------------------------------------------------
+
+    def delete_user(self, user: Id) -> dict[str, Any]:
+        """Delete all that is kept of a user; the answer says what ``remains`` in the model until it is fitted again."""
+        return dict(self._ask("DELETE", f"/v1/users/{_quoted(user)}"))
+
+    def user_data(self, user: Id) -> dict[str, Any]:
+        """Return all that is kept of a user, in the model and in the feedback store."""
+        return dict(self._ask("GET", f"/v1/users/{_quoted(user)}/data"))
+
+    def put_item(self, item: Id, attributes: Mapping[str, Any] | None = None, available: bool = True) -> dict[str, Any]:
+        """Change attributes and availability of an item, or add a new one."""
+        body = {"attributes": dict(attributes or {}), "available": available}
+        return dict(self._ask("PUT", f"/v1/items/{_quoted(item)}", body=body))
+
+    def delete_item(self, item: Id) -> dict[str, Any]:
+        """Leave an item out of all lists at once, and out of the next model that is fitted again."""
+        return dict(self._ask("DELETE", f"/v1/items/{_quoted(item)}"))
+
     # ---- the server ----------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:

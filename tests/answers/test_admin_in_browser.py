@@ -31,7 +31,7 @@ def test_operations_before_and_after_the_first_requests(visit, served):
     page.wait_for_selector("[data-ready]")
     found.errors.clear()  # the browser itself reports 401 and 403
     assert page.locator(".recommended .nothing").inner_text() == "Nothing yet: no list of this model was answered."
-    assert page.locator(".experiments .nothing").inner_text() == "Nothing yet: no experiment runs on this server."
+    assert page.locator(".experiment .nothing").inner_text() == "Nothing yet: no experiment runs on this server."
     assert page.locator(".state").inner_text() == "OK"
     assert "0.4321" in page.locator(".generations").inner_text()
     assert [one for one in found.requests if admin in one.split("#")[0]] == []

@@ -91,6 +91,8 @@ class Recommendations:
     """``"popular"`` where nothing is known of the user."""
     unknown_items: list[Id] = field(default_factory=list)
     """Items of a history that the model does not know and that were left out."""
+    recommendation: str | None = None
+    """Id of the answer, for events that come of it; None where a server does not log its lists."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,11 +14,15 @@ from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.flag_groups import GroupUse
 from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.data.interactions import Interactions
+from tastespace.data.merge import concat
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender
-from tastespace.models.updating import begin_update, has_only_dislikes
+from tastespace.models.updating import begin_update, fitted_again, has_only_dislikes
 from tastespace.models.updating import update as updated
 from tastespace.store.directory import require_free
+
+if TYPE_CHECKING:
+    from tastespace.serve.feedback.training import Feedback
 
 
 def update(
@@ -60,7 +64,8 @@ def update(
 
     With --feedback the new interactions are those that a server has stored since; what a model has learned of them is
     noted in the store, so that nothing counts twice. Events on items that are not in the model's catalog are left out
-    unless --new-items is given.
+    unless --new-items is given. Users who were deleted in the store are unlearned: a model that knows some of them is
+    fitted again without them, and without deleted items.
     """
     require_free(out)
     if (data is None) == (feedback is None):
@@ -112,14 +117,30 @@ def _learn_feedback(
         if found.n_new_items:
             say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
                 "--new-items learns them")  # fmt: skip
-        if found.data is None:
+        if found.removed:
+            _fit_without(opened, found, out, say)
+        elif found.data is None:
             opened.save(out)
             say(f"kept as it was, saved to {out}")
         else:
             _learn(opened, found.data, "feedback", out, half_life, say)
-        store.note_learned(model_checksum(out), found.last)
+        store.note_learned(model_checksum(out), found.last.event, found.last.removal)
     finally:
         store.close()
+
+
+def _fit_without(opened: Recommender, found: Feedback, out: Path, say: Callable[[str], None]) -> None:
+    """Fit a model again to its data and the new feedback, without the users and items that were deleted."""
+    from tastespace.serve.feedback.training import without
+
+    users, items = len(found.removed), len(found.deleted_items)
+    say(f"deleted since: {users:,} users and {items:,} items that the model knows: it is fitted again without them")
+    data = without(opened.train_, found.removed, found.deleted_items)
+    start = time.perf_counter()
+    later = fitted_again(opened, data if found.data is None else concat(data, found.data))
+    later.save(out)
+    say(f"fitted in {time.perf_counter() - start:.2f} s: {later!r} of {later.train_!r}")
+    say(f"saved to {out}")
 
 
 def _learn(

@@ -335,6 +335,6 @@ def create_app(settings: ServerSettings, follow: bool = False) -> Any:
     return CORSMiddleware(
         app,
         allow_origins=list(settings.cors),
-        allow_methods=["GET", "POST", "PUT"],
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
         allow_headers=["Authorization", "Content-Type"],
     )

@@ -33,6 +33,8 @@ _IN_FLIGHT = "tastespace_requests_in_flight"
 _COUNTERS = {
     "tastespace_feedback_stored_total": "Events stored.",
     "tastespace_feedback_duplicates_total": "Events sent again.",
+    "tastespace_impressions_total": "Lists shown and logged.",
+    "tastespace_impressions_dropped_total": "Lists shown that were not logged.",
     "tastespace_model_reloads_total": "Models swapped in.",
     "tastespace_model_refusals_total": "Models refused.",
     "tastespace_lists_total": "Lists of single users.",

@@ -2,24 +2,45 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
+import polars as pl
+from msgspec.structs import fields
 
 from tastespace.answers.types import Stored
 from tastespace.errors import TastespaceError
+from tastespace.online.experiments import Arm
+from tastespace.online.report import Report, report
 from tastespace.recommend.interests import interest_names, interests_at
 from tastespace.recommend.labels import Labeler
 from tastespace.serve.endpoint_table import Answer, RequestContext
 from tastespace.serve.errors import StoreError
-from tastespace.serve.schemas import Generation, ListCounts, NamedShare, OperationsAnswer, Population
+from tastespace.serve.schemas import (
+    ArmComparison,
+    Experiment,
+    ExperimentArm,
+    Generation,
+    ListCounts,
+    NamedShare,
+    OperationsAnswer,
+    Population,
+)
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.state import ServerState
 
 _GENERATIONS = 20
 _PEOPLE = 200  # whose tastes stand for all
 _NAMES = 12
+_REPORT_SECONDS = 60.0
+_RATES = ("ctr", "ctr_low", "ctr_high", "conversion", "conversion_low", "conversion_high")
+_reports: WeakKeyDictionary[ServerState, tuple[float, Experiment]] = WeakKeyDictionary()
+_reporting = threading.Lock()
 
 
 async def operations(call: RequestContext) -> OperationsAnswer:
@@ -42,6 +63,11 @@ def _operations(state: ServerState) -> OperationsAnswer:
     except StoreError as problem:
         generations = []
         problems.append(f"generations of the model cannot be read: {problem.for_clients}")
+    try:
+        experiment = _experiment(state)
+    except StoreError as problem:
+        experiment = Experiment()
+        problems.append(f"lists of the experiment cannot be read: {problem.for_clients}")
     starts = [own.get(("process_start_time_seconds",), 0.0) for own in alive.values()]
     stored, duplicates = (int(totals[f"tastespace_feedback_{one}_total",]) for one in ("stored", "duplicates"))
     return OperationsAnswer(
@@ -57,7 +83,7 @@ def _operations(state: ServerState) -> OperationsAnswer:
         generations=generations,
         recommended=slot.shown.summary(),
         population=population(slot.served),
-        experiments=[],
+        experiment=experiment,
     )
 
 
@@ -65,6 +91,35 @@ def _generations(state: ServerState) -> list[Generation]:
     """The models that were served, the latest first."""
     found = state.store.served_models(state.main.server, _GENERATIONS)
     return [Generation(number, Path(path).name, time, said) for number, path, time, said in found]
+
+
+def _experiment(state: ServerState) -> Experiment:
+    """Rates of the arms and their comparison, as `tastespace report` has them; read at most once a minute."""
+    arms = state.settings.arms
+    if not arms:
+        return Experiment()
+    with _reporting:
+        known = _reports.get(state)
+        if known is None or time.monotonic() - known[0] > _REPORT_SECONDS:
+            found = report(state.store)
+            known = _reports[state] = (time.monotonic(), _as_experiment(arms, found))
+        return known[1]
+
+
+def _as_experiment(arms: Sequence[Arm], found: Report) -> Experiment:
+    rates = {row["value"]: row for row in found.rates.filter(pl.col("by") == "arm").to_dicts()}
+    shown = []
+    for arm in arms:
+        row = rates.get(arm.name, {})
+        numbers = [row.get(name) for name in _RATES] if row.get("lists") else [None] * len(_RATES)
+        shown.append(ExperimentArm(arm.name, arm.share, row.get("lists", 0), row.get("users", 0), *numbers))
+    names = [one.name for one in fields(ArmComparison)]
+    compared = [
+        ArmComparison(*(row[name] for name in names))
+        for row in found.comparisons.to_dicts()
+        if row["first"] in rates and row["second"] in rates
+    ]
+    return Experiment(shown, compared)
 
 
 def population(served: ServedModel) -> Population:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME
+from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME, RECOMMENDATION_ID
 from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
@@ -110,6 +110,8 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
     time: Annotated[str, Meta(max_length=40)] | None = None
     event_id: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
+    recommendation: Annotated[str, Meta(max_length=RECOMMENDATION_ID)] | None = None
+    """Id of the answer that the event comes of."""
 
 
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +159,8 @@ class ShelvesAnswer(Struct):
     shelves: list[ShelfAnswer]
     unknown_items: list[Id] = []
     """Items of the history that the model does not know and that were left out."""
+    recommendation: str | None = None
+    """Id of the answer, for events that come of it."""
 
 
 class InterestsAnswer(Struct):
@@ -355,18 +359,41 @@ class Population(Struct):
 
 
 class ExperimentArm(Struct):
-    """One arm of an experiment, with intervals of its rates."""
+    """One arm of the experiment, with intervals of its rates."""
 
-    experiment: str
     arm: str
-    model: str
+    share: float
+    """Of the people."""
     lists: int
+    """Times that a list was shown."""
+    users: int
     click_rate: float | None = None
     click_low: float | None = None
     click_high: float | None = None
     conversion_rate: float | None = None
     conversion_low: float | None = None
     conversion_high: float | None = None
+
+
+class ArmComparison(Struct):
+    """Two arms of the experiment, compared by a test that may be looked at every day."""
+
+    first: str
+    second: str
+    metric: str
+    """ctr or conversion."""
+    difference: float
+    """Second minus first."""
+    low: float
+    high: float
+    verdict: str
+
+
+class Experiment(Struct):
+    """The arms of the experiment of this server; none without one."""
+
+    arms: list[ExperimentArm] = []
+    comparisons: list[ArmComparison] = []
 
 
 class OperationsAnswer(Struct):
@@ -388,7 +415,7 @@ class OperationsAnswer(Struct):
     """The latest first."""
     recommended: Recommended
     population: Population
-    experiments: list[ExperimentArm]
+    experiment: Experiment
 
 
 class ErrorDetail(Struct):

@@ -43,8 +43,10 @@ class SqliteFeedbackStore(FeedbackStore):
             "whole": "INTEGER",
             "real": "REAL",
             "strict": " STRICT",
+            "given": "?, ?, ?, ?",
         },
     )
+    _snapshot = "BEGIN"
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -168,6 +170,15 @@ class _TimedConnection:
         finally:
             self._until = math.inf
 
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """A statement for each of many rows."""
+        self._until = time.monotonic() + self._seconds
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement, rows)
+        finally:
+            self._until = math.inf
+
     @property
     def is_lost(self) -> bool:
         """True where nothing can be asked any more."""
@@ -196,8 +207,11 @@ class PostgresqlFeedbackStore(FeedbackStore):
             "whole": "BIGINT",
             "real": "DOUBLE PRECISION",
             "strict": "",
+            "given": "?::bigint, ?::text, ?::bigint, ?::text",
         },
     )
+    _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    _has_no_limit = False
 
     def __init__(self, address: str) -> None:
         super().__init__()

@@ -1,0 +1,200 @@
+"""Ids of answers, and the log of lists that were shown: written in groups beside the requests.
+
+An id is a number that says which answer it was, and a random secret without which nobody can name the answer of
+somebody else. What an answer costs is its id and an entry of a queue; a thread writes the queue about once a second.
+Where it cannot, or the queue is full, lists are counted as dropped, and answers go on.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+
+from tastespace._util.limits import IMPRESSIONS_WAITING
+from tastespace.answers.types import Recommendations, ShelfAnswer
+from tastespace.errors import TastespaceError
+from tastespace.serve.feedback.ids import id_text
+from tastespace.serve.feedback.impressions import LIST_SECONDS, SECRET_DIGITS, ListRow
+from tastespace.serve.feedback.store import FeedbackStore
+from tastespace.serve.metrics import RequestCounts
+from tastespace.serve.served_model import ServedModel
+
+log = logging.getLogger(__name__)
+
+SECONDS = 1.0
+"""Between two writes."""
+_PURGE_SECONDS = 3_600
+_SECRETS = 512
+_NO_ID = b"null}"
+_DAY = 86_400_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Shown:
+    """A list as it is shown, perhaps several times: the items by row or by id."""
+
+    served: ServedModel
+    user: Any
+    rows: bytes | None = None
+    """Rows of the items, int32."""
+    row_tastes: bytes | None = None
+    """Their tastes, int32."""
+    items: Sequence[Any] | None = None
+    tastes: Sequence[int | None] | None = None
+    arm: str = ""
+    kind: str = "recommendations"
+    propensities: Sequence[float] | None = None
+    candidates: int = 0
+    explored: Sequence[int] = ()
+    number: int = 0
+    """Of its row in the store; 0: it has none."""
+    made: int = 0
+    """When it got one, in microseconds."""
+
+    def about(self) -> str:
+        """The content, as JSON."""
+        items, tastes = self.items, self.tastes
+        if self.rows is not None:
+            items = self.served.ids_at(np.frombuffer(self.rows, np.int32))
+            tastes = None if self.row_tastes is None else np.frombuffer(self.row_tastes, np.int32).tolist()
+        found: dict[str, Any] = {
+            "items": items, "tastes": tastes, "propensities": self.propensities, "model": self.served.generation,
+            "arm": self.arm, "kind": self.kind,
+        }  # fmt: skip
+        if self.candidates:
+            found |= {"candidates": self.candidates, "explored": list(self.explored)}
+        return json.dumps(found, ensure_ascii=False)
+
+
+def shown_list(served: ServedModel, given: Recommendations, arm: str, kind: str = "recommendations") -> Shown:
+    """Return a list of values as it is logged."""
+    items, tastes = [one.item for one in given.items], [one.interest for one in given.items]
+    return Shown(served, given.user, items=items, tastes=None if set(tastes) <= {None} else tastes, arm=arm, kind=kind)
+
+
+def shown_shelves(served: ServedModel, user: Any, shelves: Sequence[ShelfAnswer], arm: str) -> Shown:
+    """Return shelves as they are logged: one list, from the first shelf to the last."""
+    found = [(one.item, one.interest) for shelf in shelves for one in shelf.items]
+    items, tastes = [item for item, _ in found], [taste for _, taste in found]
+    return Shown(served, user, items=items, tastes=tastes, arm=arm, kind="shelves")
+
+
+class ImpressionLog:
+    """Gives ids to answers and writes what was shown; `new_id` is for one thread, that of the event loop."""
+
+    def __init__(
+        self, store: FeedbackStore, counts: RequestCounts, days: float, most: int, seconds: float = SECONDS
+    ) -> None:
+        """Begin.
+
+        Args:
+            store: Where lists are written.
+            counts: Where they are counted.
+            days: Lists shown longer ago are deleted.
+            most: Most lists that are kept: the oldest are deleted.
+            seconds: Between two writes.
+        """
+        self._store, self._counts, self._seconds = store, counts, seconds
+        self._days, self._most = days, most
+        # The first half of the number is the worker's: 31 bits, so that it is positive in a database.
+        self._worker = f"{random.SystemRandom().getrandbits(31):08x}"
+        self._counter, self._base = 0, int(self._worker, 16) << 32
+        self._lists = random.SystemRandom().getrandbits(31) << 32
+        self._secrets: list[str] = []
+        self._waiting: deque[tuple[int, str, int, Shown]] = deque()
+        self._wanted, self._write_lock, self._is_closed = threading.Event(), threading.Lock(), False
+        self._next_purge = time.monotonic() + 60 + random.random() * 600
+        self.problem: str | None = None
+        """Why lists are not logged at the moment."""
+        self._thread = threading.Thread(target=self._run, name="tastespace-impressions", daemon=True)
+        self._thread.start()
+
+    def new_id(self, shown: Shown) -> str:
+        """Return the id of an answer, and note that its list is shown."""
+        secrets = self._secrets
+        if not secrets:
+            digits = os.urandom(_SECRETS * 8).hex()
+            secrets.extend(digits[at : at + SECRET_DIGITS] for at in range(0, len(digits), 16))
+        secret, counter = secrets.pop(), self._counter
+        self._counter = counter + 1
+        if len(self._waiting) < IMPRESSIONS_WAITING:
+            self._waiting.append((counter, secret, time.time_ns(), shown))
+        else:
+            self._counts.count("tastespace_impressions_dropped_total")
+        return f"{self._worker}{counter:08x}{secret}"
+
+    def signed(self, text: bytes, shown: Shown) -> bytes:
+        """Return an answer whose JSON ends in ``"recommendation":null}`` with its id."""
+        return b'%b"%b"}' % (text[: -len(_NO_ID)], self.new_id(shown).encode())
+
+    def write(self) -> None:
+        """Write what is waiting."""
+        with self._write_lock:
+            waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+            if not waiting:
+                return
+            lists: list[ListRow] = []
+            try:
+                rows = [
+                    (
+                        self._base + counter,
+                        int(secret, 16),
+                        nanoseconds // 1_000,
+                        self._list_of(shown, nanoseconds, lists),
+                    )
+                    for counter, secret, nanoseconds, shown in waiting
+                ]
+                self._store.add_impressions(lists, rows)
+            except Exception as problem:  # lists go on, whatever is wrong with the store
+                for _, _, _, shown in waiting:
+                    shown.number = 0
+                self._counts.count("tastespace_impressions_dropped_total", len(waiting))
+                if self.problem is None:
+                    log.warning("lists that are shown are not logged: %s", problem)
+                self.problem = "lists that are shown are not logged"
+                return
+            self.problem = None
+            self._counts.count("tastespace_impressions_total", len(rows))
+
+    def _list_of(self, shown: Shown, nanoseconds: int, lists: list[ListRow]) -> int:
+        """Return the number of the row of a list; it gets a new one where it has none, or an old one."""
+        now = nanoseconds // 1_000
+        if not shown.number or now - shown.made > LIST_SECONDS * 1_000_000:
+            self._lists += 1
+            shown.number, shown.made = self._lists, now
+            user = None if shown.user is None else id_text(shown.user)
+            text = datetime.fromtimestamp(now / 1e6, timezone.utc).isoformat()
+            lists.append(ListRow(shown.number, user, now, text, shown.about()))
+        return shown.number
+
+    def close(self) -> None:
+        """Write what is waiting, and stop."""
+        self._is_closed = True
+        self._wanted.set()
+        self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            self._wanted.wait(self._seconds)
+            self.write()
+            if time.monotonic() > self._next_purge:
+                self._purge()
+        self.write()
+
+    def _purge(self) -> None:
+        self._next_purge = time.monotonic() + _PURGE_SECONDS
+        try:
+            self._store.purge_impressions(int(time.time() * 1e6 - self._days * _DAY), self._most)
+        except TastespaceError as problem:
+            log.warning("old lists are not deleted: %s", problem)
