@@ -3,6 +3,7 @@ beside implicit (ALS) behind the same framework.
 
     python benchmarks/serving.py [--dataset ml-1m] [--seconds 5] [--connections 1000] [--rounds 2]
     python benchmarks/serving.py --soak 600     # memory over ten minutes
+    python benchmarks/serving.py --ids --rounds 8 --seconds 3 --connections 200   # cost of ids and logged lists
 
 Server and generator are processes of this machine and share its cores. Two loads: `closed`, in which every connection
 sends its next request when it has its answer (throughput), and `open`, in which requests are sent at a fixed rate, half
@@ -279,6 +280,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--soak", type=float, default=0.0, help="seconds of load at a tenth of the rate, for memory")
+    parser.add_argument("--ids", action="store_true", help="servers with and without ids and logged lists, in turns")
     parser.add_argument("--generate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs="+", help=argparse.SUPPRESS)
     given, rest = parser.parse_known_args()
@@ -307,6 +309,9 @@ def main() -> None:
             expected[user].append(item)
         program = "from tastespace.cli import main; main()"
         command = [sys.executable, "-c", program, "serve", path, "--workers", given.workers]
+        if given.ids:
+            cost_of_ids(command, Path(folder), users, given)
+            return
         ours = Server(*command, "--keep-answers", 0, "--store", Path(folder) / "one.sqlite", "--port")
         kept = Server(*command, "--store", Path(folder) / "two.sqlite", "--port")
         sample = httpx.get(f"http://127.0.0.1:{ours.port}/v1/users/{users[0]}/recommendations?k={K}").content
@@ -325,6 +330,30 @@ def main() -> None:
         finally:
             for server, _ in servers.values():
                 server.stop()
+
+
+def cost_of_ids(command: list[Any], folder: Path, users: list[int], given: argparse.Namespace) -> None:
+    """Processor time of an answer with and without ids and logged lists, in turns, so that others hit both alike."""
+    print("answers  without: CPU us   with: CPU us   added (median of pairs, quartiles)")
+    for name, options in (("made", ["--keep-answers", 0]), ("kept", [])):
+        servers = [
+            Server(*command, *options, *more, "--store", folder / f"{name}{len(more)}.sqlite", "--port")
+            for more in (["--no-impressions"], [])
+        ]
+        try:
+            pairs = []
+            for turn in range(given.rounds + 1):
+                order = servers if turn % 2 else servers[::-1]
+                runs = {id(one): loaded(one, users, None, 0.0, given)["cpu"] * 1000 for one in order}
+                pairs.append([runs[id(one)] for one in servers])
+            found = np.array(pairs[1:])  # the first round fills caches
+            added = 100 * (found[:, 1] / found[:, 0] - 1)
+            without, with_ids = np.median(found, axis=0)
+            low, middle, high = np.quantile(added, (0.25, 0.5, 0.75))
+            print(f"{name:8} {without:15.1f} {with_ids:14.1f} {middle:8.1f} %  ({low:.1f} to {high:.1f})", flush=True)
+        finally:
+            for one in servers:
+                one.stop()
 
 
 def compare(servers: dict[str, tuple[Server, Any]], users: list[int], given: argparse.Namespace) -> None:

@@ -1,7 +1,6 @@
 """Ids of answers, the log of lists, events that name them, experiments and exploration, over HTTP."""
 
 import json
-import shutil
 from collections import Counter
 
 import numpy as np
@@ -21,6 +20,8 @@ from tastespace.serve.exploration import explored_list
 from tastespace.serve.feedback.impressions import read_recommendation_id
 from tastespace.serve.impressions import ImpressionLog, Shown
 from tastespace.serve.metrics import RequestCounts
+from tastespace.serve.settings import ServerSettings
+from tastespace.serve.state import ServerState
 
 
 def listed(client, user, query=""):
@@ -124,7 +125,7 @@ def test_the_log_is_bounded_and_lists_go_on_without_it(client_of, tmp_path, monk
         listed(client, user)
     state.impressions.write()
     state.store.purge_impressions(0, 10)
-    assert sorted(number & 0xFFFF for number, *_ in state.store.impressions()) == list(range(20, 30))
+    assert [one.number & 0xFFFF for one in state.store.shown_lists()] == list(range(20, 30))
     state.store.purge_impressions(2**60, 10)
     assert (list(state.store.impressions()), list(state.store.shown_lists())) == ([], [])
 
@@ -194,15 +195,13 @@ def test_people_stay_in_their_arm(two_arms, saved_models, client_of, tmp_path):
     }
 
 
-def test_models_of_an_experiment_have_the_same_catalog(two_arms, model_at, tmp_path):
+def test_models_of_an_experiment_have_the_same_catalog(model_at, tmp_path):
     other = ts.synthetic.multi_interest(n_users=80, n_items=33, n_interactions=900, seed=5).interactions
     rows = pl.DataFrame(other.to_frame()).with_columns(pl.col("item") + 5_000, pl.col("user") + 9_000)
     ts.EASE().fit(rows).save(tmp_path / "other.model")
-    target = model_at("ease")
-    shutil.rmtree(target)
-    shutil.copytree(tmp_path / "other.model", target)
+    arms = Arm("dpcml", model_at("dpcml"), 0.5), Arm("other", tmp_path / "other.model", 0.5)
     with pytest.raises(ParameterError, match=r"same catalog: fit them to the same data"):
-        two_arms(0.5, 0.5).app.state  # noqa: B018
+        ServerState(ServerSettings(arms[0].path, arms=arms))
 
 
 @pytest.mark.parametrize(

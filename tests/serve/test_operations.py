@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import tastespace as ts
+from tastespace.online.experiments import Arm
 from tastespace.serve import metrics, shown_items
 from tastespace.serve.feedback.store import open_feedback_store
 from tastespace.serve.metrics import RequestCounts
+from tastespace.serve.operations import _reports
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.shown_items import ShownItems, gini
 
@@ -115,6 +117,32 @@ def test_counts_of_workers_are_added_and_large_catalogs_are_sampled(saved_models
     assert found.coverage == pytest.approx(0.5)
     assert found.gini == pytest.approx(gini(np.repeat([0, 1], 100)))
     assert {named.item % 4 for named in found.most} == {0}
+
+
+def test_the_arms_of_an_experiment_are_shown_with_intervals(client_of, model_at):
+    arms = tuple(Arm(name, model_at(name), share) for name, share in (("dpcml", 0.75), ("ease", 0.25)))
+    client = client_of("dpcml", arms=arms)
+    found = operations(client)["experiment"]  # before the first list
+    assert [(one["arm"], one["share"], one["lists"], one["click_rate"]) for one in found["arms"]] == [
+        ("dpcml", 0.75, 0, None),
+        ("ease", 0.25, 0, None),
+    ]
+    _reports.clear()
+    users = range(60)
+    for user in users:
+        answer = client.get(f"/v1/users/{user}/recommendations?k=5").json()
+        if user % 2:
+            event = {"user": user, "item": answer["items"][0]["item"], "recommendation": answer["recommendation"]}
+            client.post("/v1/feedback", json={"events": [{**event, "kind": "click"}]})
+    client.app.state.impressions.write()
+    found = operations(client)["experiment"]
+    assert sum(one["lists"] for one in found["arms"]) == len(users)
+    for one in found["arms"]:
+        assert 0 <= one["click_low"] < one["click_rate"] < one["click_high"] <= 1
+        assert one["conversion_rate"] == 0
+    clicks = sum(round(one["click_rate"] * one["lists"]) for one in found["arms"])
+    assert clicks == len(users) // 2
+    assert {(one["first"], one["second"]) for one in found["comparisons"]} == {("dpcml", "ease")}
 
 
 def test_minutes_are_of_the_last_hour_and_of_all_workers(tmp_path, monkeypatch):

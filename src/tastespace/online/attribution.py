@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -51,7 +52,8 @@ def attribute(store: FeedbackStore, since: int = 0) -> Attributed:
     users: dict[str, int] = {}
     shown: dict[int, tuple[int, int]] = {}
     rows: list[tuple[int, int, int, int]] = []
-    for number, secret, time, made in store.impressions():
+    first = ((one.number, one.secret, one.made, one.number) for one in lists.values())
+    for number, secret, time, made in chain(first, store.impressions()):
         one = lists.get(made)
         if one is None or time < since:
             continue

@@ -44,6 +44,7 @@ from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
 from tastespace.serve.exploration import can_explore, explored_list
 from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
 from tastespace.serve.impressions import shown_list, shown_shelves
+from tastespace.serve.lists import NO_ID
 from tastespace.serve.operations import metrics, operations
 from tastespace.serve.options import (
     history_rows,
@@ -97,8 +98,9 @@ async def recommendations(call: RequestContext) -> Any:
         listed = await call.state.batches.quick_text(slot.lists, user, options)
     if listed is None:
         listed = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
-    slot.shown.add(listed[0])
-    return Answer(listed[0] if log is None else log.signed(*listed))
+    text = listed[0] + NO_ID if log is None else log.signed(*listed)
+    slot.shown.add(text)
+    return Answer(text)
 
 
 async def batch(call: RequestContext) -> Any:

@@ -7,7 +7,6 @@ Where it cannot, or the queue is full, lists are counted as dropped, and answers
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import random
@@ -17,15 +16,17 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from itertools import groupby
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tastespace._util.limits import IMPRESSIONS_WAITING
 from tastespace.answers.types import Recommendations, ShelfAnswer
 from tastespace.errors import TastespaceError
 from tastespace.serve.feedback.ids import id_text
-from tastespace.serve.feedback.impressions import LIST_SECONDS, SECRET_DIGITS, ListRow
+from tastespace.serve.feedback.impressions import LIST_SECONDS, SECRET_DIGITS
 from tastespace.serve.feedback.store import FeedbackStore
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.served_model import ServedModel
@@ -36,8 +37,8 @@ SECONDS = 1.0
 """Between two writes."""
 _PURGE_SECONDS = 3_600
 _SECRETS = 512
-_NO_ID = b"null}"
 _DAY = 86_400_000_000
+_JSON = msgspec.json.Encoder()
 
 
 @dataclass(eq=False, slots=True)
@@ -58,23 +59,30 @@ class Shown:
     candidates: int = 0
     explored: Sequence[int] = ()
     number: int = 0
-    """Of its row in the store; 0: it has none."""
+    """Of its first answer, which is that of its row in the store; 0: it has none."""
     made: int = 0
-    """When it got one, in microseconds."""
+    """When it was shown first, in microseconds."""
 
-    def about(self) -> str:
-        """The content, as JSON."""
-        items, tastes = self.items, self.tastes
-        if self.rows is not None:
-            items = self.served.ids_at(np.frombuffer(self.rows, np.int32))
-            tastes = None if self.row_tastes is None else np.frombuffer(self.row_tastes, np.int32).tolist()
-        found: dict[str, Any] = {
-            "items": items, "tastes": tastes, "propensities": self.propensities, "model": self.served.generation,
-            "arm": self.arm, "kind": self.kind,
-        }  # fmt: skip
-        if self.candidates:
-            found |= {"candidates": self.candidates, "explored": list(self.explored)}
-        return json.dumps(found, ensure_ascii=False)
+
+def abouts(lists: Sequence[Shown]) -> list[str]:
+    """The contents of lists as JSON; ids and tastes of many rows are looked up at once."""
+    found: list[str] = []
+    for served, group in groupby(lists, key=lambda one: one.served):
+        some = list(group)
+        by_row = [one for one in some if one.rows is not None]
+        ids = served.ids_at(np.frombuffer(b"".join([one.rows or b"" for one in by_row]), np.int32))
+        tastes = np.frombuffer(b"".join([one.row_tastes or b"" for one in by_row]), np.int32).tolist()
+        generation, first, first_taste = served.generation, 0, 0
+        for one in some:
+            items, own = one.items, one.tastes
+            if one.rows is not None:
+                n = len(one.rows) // 4
+                items, first = ids[first : first + n], first + n
+                if one.row_tastes is not None:
+                    own, first_taste = tastes[first_taste : first_taste + n], first_taste + n
+            content = (items, own, one.propensities, generation, one.arm, one.kind, one.candidates, one.explored)
+            found.append(_JSON.encode(content).decode())
+    return found
 
 
 def shown_list(served: ServedModel, given: Recommendations, arm: str, kind: str = "recommendations") -> Shown:
@@ -88,6 +96,10 @@ def shown_shelves(served: ServedModel, user: Any, shelves: Sequence[ShelfAnswer]
     found = [(one.item, one.interest) for shelf in shelves for one in shelf.items]
     items, tastes = [item for item, _ in found], [taste for _, taste in found]
     return Shown(served, user, items=items, tastes=tastes, arm=arm, kind="shelves")
+
+
+def _user_text(user: Any) -> str | None:
+    return None if user is None else str(user) if type(user) is int else id_text(user)
 
 
 class ImpressionLog:
@@ -110,7 +122,7 @@ class ImpressionLog:
         # The first half of the number is the worker's: 31 bits, so that it is positive in a database.
         self._worker = f"{random.SystemRandom().getrandbits(31):08x}"
         self._counter, self._base = 0, int(self._worker, 16) << 32
-        self._lists = random.SystemRandom().getrandbits(31) << 32
+        self._purged = 0
         self._secrets: list[str] = []
         self._waiting: deque[tuple[int, str, int, Shown]] = deque()
         self._wanted, self._write_lock, self._is_closed = threading.Event(), threading.Lock(), False
@@ -135,8 +147,8 @@ class ImpressionLog:
         return f"{self._worker}{counter:08x}{secret}"
 
     def signed(self, text: bytes, shown: Shown) -> bytes:
-        """Return an answer whose JSON ends in ``"recommendation":null}`` with its id."""
-        return b'%b"%b"}' % (text[: -len(_NO_ID)], self.new_id(shown).encode())
+        """Return an answer whose JSON ends before the value of ``recommendation`` with its id."""
+        return b'%b"%b"}' % (text, self.new_id(shown).encode())
 
     def write(self) -> None:
         """Write what is waiting."""
@@ -144,18 +156,24 @@ class ImpressionLog:
             waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
             if not waiting:
                 return
-            lists: list[ListRow] = []
+            fresh: list[tuple[int, int, int, Shown]] = []
+            again: list[tuple[int, int, int, int]] = []
+            base, renewed = self._base, max(self._purged, waiting[0][2] // 1_000 - LIST_SECONDS * 1_000_000)
+            for counter, secret, nanoseconds, shown in waiting:
+                number, key, now = base + counter, int(secret, 16), nanoseconds // 1_000
+                if shown.number and shown.made >= renewed:
+                    again.append((number, key, now, shown.number))
+                else:
+                    shown.number, shown.made = number, now
+                    fresh.append((number, key, now, shown))
             try:
+                contents = abouts([one[3] for one in fresh])
                 rows = [
-                    (
-                        self._base + counter,
-                        int(secret, 16),
-                        nanoseconds // 1_000,
-                        self._list_of(shown, nanoseconds, lists),
-                    )
-                    for counter, secret, nanoseconds, shown in waiting
+                    (number, key, now, _user_text(shown.user), about)
+                    for (number, key, now, shown), about in zip(fresh, contents, strict=True)
                 ]
-                self._store.add_impressions(lists, rows)
+                since = datetime.fromtimestamp(waiting[0][2] / 1e9, timezone.utc).isoformat()
+                self._store.add_impressions(rows, again, since)
             except Exception as problem:  # lists go on, whatever is wrong with the store
                 for _, _, _, shown in waiting:
                     shown.number = 0
@@ -165,18 +183,7 @@ class ImpressionLog:
                 self.problem = "lists that are shown are not logged"
                 return
             self.problem = None
-            self._counts.count("tastespace_impressions_total", len(rows))
-
-    def _list_of(self, shown: Shown, nanoseconds: int, lists: list[ListRow]) -> int:
-        """Return the number of the row of a list; it gets a new one where it has none, or an old one."""
-        now = nanoseconds // 1_000
-        if not shown.number or now - shown.made > LIST_SECONDS * 1_000_000:
-            self._lists += 1
-            shown.number, shown.made = self._lists, now
-            user = None if shown.user is None else id_text(shown.user)
-            text = datetime.fromtimestamp(now / 1e6, timezone.utc).isoformat()
-            lists.append(ListRow(shown.number, user, now, text, shown.about()))
-        return shown.number
+            self._counts.count("tastespace_impressions_total", len(waiting))
 
     def close(self) -> None:
         """Write what is waiting, and stop."""
@@ -195,6 +202,6 @@ class ImpressionLog:
     def _purge(self) -> None:
         self._next_purge = time.monotonic() + _PURGE_SECONDS
         try:
-            self._store.purge_impressions(int(time.time() * 1e6 - self._days * _DAY), self._most)
+            self._purged = self._store.purge_impressions(int(time.time() * 1e6 - self._days * _DAY), self._most)
         except TastespaceError as problem:
             log.warning("old lists are not deleted: %s", problem)

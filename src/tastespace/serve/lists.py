@@ -20,7 +20,7 @@ from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.people import Person
-from tastespace.answers.types import AnswerError, Item
+from tastespace.answers.types import AnswerError, Item, Recommendations
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
 from tastespace.serve.impressions import Shown, shown_list
@@ -30,8 +30,10 @@ from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
 Listed: TypeAlias = tuple[bytes, Shown]
-"""A list as JSON, still without an id, and as it is logged."""
-_END = b'],"fallback":null,"unknown_items":[],"recommendation":null}'
+"""A list as JSON, which ends before the value of its last field, the id; and as it is logged."""
+NO_ID = b"null}"
+"""End of such a JSON without an id."""
+_END = b'],"fallback":null,"unknown_items":[],"recommendation":'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -131,7 +133,7 @@ class ServedLists(ListAnswers):
     def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[Listed | AnswerError]:
         """A list for each user as JSON, or the error of one."""
         return [
-            one if isinstance(one, AnswerError) else (_JSON.encode(one), shown_list(self.served, one, self.arm))
+            one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.served, one, self.arm))
             for one in self.for_users(users, options)
         ]
 
@@ -310,3 +312,7 @@ def _answers(group: Sequence[_Job], options: AnswerOptions, quick: bool) -> Sequ
         if len(group) == 1:
             return [problem]
     return [answer for job in group for answer in _answers([job], options, quick)]
+
+
+def _unsigned(one: Recommendations) -> bytes:
+    return _JSON.encode(one)[: -len(NO_ID)]

@@ -43,7 +43,6 @@ class SqliteFeedbackStore(FeedbackStore):
             "whole": "INTEGER",
             "real": "REAL",
             "strict": " STRICT",
-            "given": "?, ?, ?, ?",
         },
     )
     _snapshot = "BEGIN"
@@ -207,7 +206,6 @@ class PostgresqlFeedbackStore(FeedbackStore):
             "whole": "BIGINT",
             "real": "DOUBLE PRECISION",
             "strict": "",
-            "given": "?::bigint, ?::text, ?::bigint, ?::text",
         },
     )
     _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

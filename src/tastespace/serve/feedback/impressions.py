@@ -1,6 +1,7 @@
 """Lists that were shown, as a feedback store keeps them: what, to whom, when, by which model.
 
-A list that is shown again from the cache is the same row of `lists`; each time it is shown is a row of four numbers.
+A list is a row of `lists`, which says also when it was shown first; each time that it is shown again, from the cache,
+is a row of four numbers of `impressions`. There is no index of users: writing is frequent, deletion of a user is not.
 """
 
 from __future__ import annotations
@@ -10,32 +11,33 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from tastespace._util.limits import STORE_ROWS
 from tastespace.serve.feedback.ids import read_id
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS {lists} (
-    list {whole} PRIMARY KEY, user_id TEXT, made {whole} NOT NULL, about TEXT NOT NULL){strict};
-CREATE INDEX IF NOT EXISTS {lists}_user ON {lists} (user_id);
+    list {whole} PRIMARY KEY, secret {whole} NOT NULL, made {whole} NOT NULL, user_id TEXT,
+    about TEXT NOT NULL){strict};
 CREATE TABLE IF NOT EXISTS {impressions} (
     number {whole} PRIMARY KEY, secret {whole} NOT NULL, time {whole} NOT NULL, list {whole} NOT NULL){strict};
 """
 STATEMENTS = {
-    "add list": "INSERT INTO {lists} (list, user_id, made, about) SELECT {given} WHERE NOT EXISTS "
-    "(SELECT 1 FROM {removals} WHERE user_id = ? AND time >= ?)",
+    "add list": "INSERT INTO {lists} (list, secret, made, user_id, about) VALUES (?, ?, ?, ?, ?)",
     "add impression": "INSERT INTO {impressions} (number, secret, time, list) VALUES (?, ?, ?, ?)",
+    "removed since": "SELECT user_id FROM {removals} WHERE time >= ?",
     "delete impressions of user": "DELETE FROM {impressions} WHERE list IN "
     "(SELECT list FROM {lists} WHERE user_id = ?)",
     "delete lists of user": "DELETE FROM {lists} WHERE user_id = ?",
-    "lists of user": "SELECT i.time, l.about FROM {impressions} i JOIN {lists} l ON l.list = i.list "
-    "WHERE l.user_id = ? ORDER BY i.time",
-    "oldest kept": "SELECT time FROM {impressions} ORDER BY time DESC LIMIT 1 OFFSET ?",
+    "lists of user": "SELECT made, about FROM {lists} WHERE user_id = ? UNION ALL "
+    "SELECT i.time, l.about FROM {impressions} i JOIN {lists} l ON l.list = i.list WHERE l.user_id = ? ORDER BY 1",
+    "oldest kept": "SELECT time FROM (SELECT time FROM {impressions} UNION ALL SELECT made FROM {lists}) AS shown "
+    "ORDER BY time DESC LIMIT 1 OFFSET ?",
     "delete impressions": "DELETE FROM {impressions} WHERE time < ?",
-    "delete lists": "DELETE FROM {lists} WHERE made < ?",
+    "delete lists": "DELETE FROM {lists} WHERE made < ? AND list NOT IN (SELECT list FROM {impressions})",
     "impressions": "SELECT number, secret, time, list FROM {impressions} WHERE number > ? ORDER BY number LIMIT ?",
-    "shown lists": "SELECT list, user_id, about FROM {lists} WHERE list > ? ORDER BY list LIMIT ?",
+    "shown lists": "SELECT list, secret, made, user_id, about FROM {lists} WHERE list > ? ORDER BY list LIMIT ?",
     "attributed": "SELECT seq, user_id, item_id, recommendation, time, kind FROM {events} "
     "WHERE seq > ? AND recommendation <> '' ORDER BY seq LIMIT ?",
 }
@@ -45,15 +47,9 @@ LIST_SECONDS = 3_600
 """Seconds after which a list that is still shown gets a new row, so that old rows can be deleted."""
 
 
-@dataclass(frozen=True)
-class ListRow:
-    """A list, as it is written: its number, user (JSON; None: not known), time (microseconds) and content (JSON)."""
-
-    number: int
-    user: str | None
-    made: int
-    made_text: str
-    about: str
+ListRow: TypeAlias = tuple[int, int, int, str | None, str]
+"""A list as it is written: number and secret of its first answer, time (microseconds), user (JSON; None: not known),
+and content as JSON, a list: items, tastes, propensities, generation, arm, kind, candidates, explored ranks."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +57,10 @@ class ShownList:
     """A list that was shown."""
 
     number: int
+    secret: int
+    """Of its first answer."""
+    made: int
+    """When it was shown first, in microseconds since 1970."""
     user: Any
     """None for somebody without an id."""
     items: tuple[Any, ...]
@@ -104,38 +104,39 @@ class Impressions(ABC):
     def _reading(self) -> AbstractContextManager[Any]:
         """A connection for reading."""
 
-    def add_impressions(self, lists: Sequence[ListRow], shown: Sequence[tuple[int, int, int, int]]) -> None:
-        """Store lists, and when each was shown: number and secret of the id, time (microseconds), number of the list.
+    def add_impressions(self, lists: Sequence[ListRow], shown: Sequence[tuple[int, int, int, int]], since: str) -> None:
+        """Store new lists, and what was shown again: number and secret of the id, time, number of the list.
 
-        Lists of users who were deleted since they were made are left out.
+        Lists of users who were deleted since a time, in ISO form, are left out.
         """
-        rows = [(one.number, one.user, one.made, one.about, one.user, one.made_text) for one in lists]
         with self._transaction() as connection:
-            if rows:
-                connection.executemany(self._sql["add list"], rows)
-            connection.executemany(self._sql["add impression"], shown)
+            removed = {row[0] for row in connection.execute(self._sql["removed since"], (since,)).fetchall()}
+            kept = [one for one in lists if one[3] not in removed] if removed else lists
+            for name, rows in (("add list", kept), ("add impression", shown)):
+                if rows:
+                    connection.executemany(self._sql[name], rows)
 
-    def purge_impressions(self, before: int, most: int) -> None:
-        """Delete what was shown before a time (microseconds), and the oldest beyond a number."""
+    def purge_impressions(self, before: int, most: int) -> int:
+        """Delete what was shown before a time (microseconds), and the oldest beyond a number; return that time."""
         with self._transaction() as connection:
             oldest = connection.execute(self._sql["oldest kept"], (most,)).fetchone()
             before = before if oldest is None else max(before, int(oldest[0]) + 1)
             connection.execute(self._sql["delete impressions"], (before,))
-            connection.execute(self._sql["delete lists"], (before - 2 * LIST_SECONDS * 1_000_000,))
+            connection.execute(self._sql["delete lists"], (before,))
+        return before
 
     def shown_lists(self) -> Iterator[ShownList]:
         """All lists that are kept."""
-        for number, user, about in self._all("shown lists"):
-            said = json.loads(about)
-            items, tastes = tuple(said["items"]), said["tastes"]
+        for number, secret, made, user, about in self._all("shown lists"):
+            items, tastes, propensities, model, arm, kind, candidates, explored = json.loads(about)
+            n, of = len(items), None if user is None else read_id(user)
             yield ShownList(
-                int(number), None if user is None else read_id(user), items, tuple(tastes or [None] * len(items)),
-                tuple(said["propensities"] or [1.0] * len(items)), said["model"], said["arm"], said["kind"],
-                said.get("candidates", 0), tuple(said.get("explored", ())),
+                int(number), int(secret), int(made), of, tuple(items), tuple(tastes or [None] * n),
+                tuple(propensities or [1.0] * n), model, arm, kind, candidates, tuple(explored),
             )  # fmt: skip
 
     def impressions(self) -> Iterator[tuple[int, int, int, int]]:
-        """Number and secret of the id of each answer that is kept, time (microseconds), number of its list."""
+        """Answers with a list that was shown before: number and secret, time (microseconds), number of the list."""
         return self._all("impressions")
 
     def attributed_events(self) -> Iterator[AttributedEvent]:

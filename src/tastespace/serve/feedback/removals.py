@@ -102,7 +102,7 @@ class Removals(ABC):
             events = connection.execute(self._sql["delete events"], (name,)).rowcount
             profiles = connection.execute(self._sql["delete profile"], (name,)).rowcount
             shown = connection.execute(self._sql["delete impressions of user"], (name,)).rowcount
-            connection.execute(self._sql["delete lists of user"], (name,))
+            shown += connection.execute(self._sql["delete lists of user"], (name,)).rowcount
             connection.execute(self._sql["delete removal"], (name,))
             connection.execute(self._sql["add removal"], (name, datetime.now(timezone.utc).isoformat())).fetchone()
         return DeletedUser(events, profiles > 0, shown)
@@ -113,12 +113,12 @@ class Removals(ABC):
         with self._reading() as connection:
             events = connection.execute(self._sql["events of user"], (name,)).fetchall()
             profile = connection.execute(self._sql["profile of user"], (name,)).fetchone()
-            shown = connection.execute(self._sql["lists of user"], (name,)).fetchall()
+            shown = connection.execute(self._sql["lists of user"], (name, name)).fetchall()
         names = ("item", "event_id", "weight", "time", "kind")
         return UserData(
             [dict(zip(names, (read_id(row[0]), *row[1:]), strict=True)) for row in events],
             None if profile is None else {"mute": json.loads(profile[0]), "boost": json.loads(profile[1])},
-            [{"time": _iso(row[0]), "items": json.loads(row[1])["items"]} for row in shown],
+            [{"time": _iso(row[0]), "items": json.loads(row[1])[0]} for row in shown],
         )
 
     def put_item(self, item: StoredItem) -> None:
