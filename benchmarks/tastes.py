@@ -137,7 +137,7 @@ def print_table(rows):
             spread = {m: np.std([row[m] for row in mine]) for m in metrics}
             cells = " | ".join(f"{means[model][m]:.4f} ± {spread[m]:.4f}" for m in metrics)
             print(f"| {model} | {cells} | {np.mean([row['seconds'] for row in mine]):.0f} |")
-        if RECIPE in means:
+        if RECIPE in means and len(means) > 1:
             for against in ("EASE", "best"):
                 print("| " + advantage(own, means, metrics, against) + " | |")
 
