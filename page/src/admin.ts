@@ -136,18 +136,33 @@ function tastes(found: Operations): HTMLElement {
   );
 }
 
-function experiments(found: Operations): HTMLElement {
-  if (!found.experiments.length) return section("experiments", "Experiments", nothing("no experiment runs on this server."));
-  const most = (low: keyof ExperimentArm): number => Math.max(1e-9, ...found.experiments.map((one) => Number(one[low] ?? 0)));
+function experiment(found: Operations): HTMLElement {
+  const { arms, comparisons } = found.experiment;
+  if (!arms.length) return section("experiment", "Experiment", nothing("no experiment runs on this server."));
+  const most = (high: keyof ExperimentArm): number => Math.max(1e-9, ...arms.map((one) => Number(one[high] ?? 0)));
   const [clicks, conversions] = [most("click_high"), most("conversion_high")];
-  const rows = found.experiments.map((one) => [
-    `${one.experiment} ${one.arm}`.trim(),
-    one.model,
+  const rows = arms.map((one) => [
+    one.arm,
+    percent(one.share),
     one.lists.toLocaleString("en"),
+    one.users.toLocaleString("en"),
     interval(one.click_rate, one.click_low, one.click_high, clicks),
     interval(one.conversion_rate, one.conversion_low, one.conversion_high, conversions),
   ]);
-  return section("experiments", "Experiments", table("Experiments", ["Arm", "Model", "Lists", "Clicked", "Converted"], rows, 2));
+  const points = (share: number): string => (100 * share).toLocaleString("en", { maximumFractionDigits: 2, signDisplay: "exceptZero" });
+  const compared = comparisons.map((one) => [
+    `${one.second} against ${one.first}`,
+    one.metric === "ctr" ? "clicked" : "converted",
+    one.verdict,
+    one.low <= -1 ? "–" : `${points(one.difference)} (${points(one.low)} to ${points(one.high)})`,
+  ]);
+  return section(
+    "experiment",
+    "Experiment",
+    table("Experiment", ["Arm", "Share", "Lists", "People", "Lists clicked", "Lists converted"], rows),
+    compared.length > 0 && h("h3", {}, "Compared, valid whenever it is looked at"),
+    compared.length > 0 && table("Comparisons", ["Arms", "Rate", "Verdict", "Percentage points"], compared, 3),
+  );
 }
 
 function workers(found: Operations): HTMLElement {
@@ -164,7 +179,7 @@ function draw(found: Operations): void {
     content,
     n > 0 && section("problems", "Problems", h("ul", {}, ...found.problems.map((one) => h("li", {}, isolated(one))))),
     traffic(found),
-    experiments(found),
+    experiment(found),
     generations(found),
     h("div", { class: "pair" }, recommended(found), tastes(found)),
     routes(found),

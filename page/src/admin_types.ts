@@ -28,10 +28,10 @@ export interface NamedShare {
 }
 
 export interface ExperimentArm {
-  experiment: string;
   arm: string;
-  model: string;
+  share: number; // of the people
   lists: number;
+  users: number;
   click_rate: number | null;
   click_low: number | null;
   click_high: number | null;
@@ -60,5 +60,8 @@ export interface Operations {
     most: { item: Id; title: string | null; share: number }[];
   };
   population: { people: number; tastes: NamedShare[]; names: NamedShare[] };
-  experiments: ExperimentArm[];
+  experiment: {
+    arms: ExperimentArm[];
+    comparisons: { first: string; second: string; metric: string; difference: number; low: number; high: number; verdict: string }[];
+  };
 }

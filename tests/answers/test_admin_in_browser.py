@@ -31,7 +31,7 @@ def test_operations_before_and_after_the_first_requests(visit, served):
     page.wait_for_selector("[data-ready]")
     found.errors.clear()  # the browser itself reports 401 and 403
     assert page.locator(".recommended .nothing").inner_text() == "Nothing yet: no list of this model was answered."
-    assert page.locator(".experiments .nothing").inner_text() == "Nothing yet: no experiment runs on this server."
+    assert page.locator(".experiment .nothing").inner_text() == "Nothing yet: no experiment runs on this server."
     assert page.locator(".state").inner_text() == "OK"
     assert "0.4321" in page.locator(".generations").inner_text()
     assert [one for one in found.requests if admin in one.split("#")[0]] == []
@@ -51,6 +51,25 @@ def test_operations_before_and_after_the_first_requests(visit, served):
         .startswith("Requests per minute in the last hour")
     )
     assert page.locator(".traffic svg").first.locator("rect").count() >= 1
+    # An experiment, as the server would tell it.
+    arm = {"share": 0.5, "lists": 90, "users": 40, "click_low": 0.1, "click_high": 0.4}
+    nothing = dict.fromkeys(("conversion_rate", "conversion_low", "conversion_high"))
+    compared = {"first": "A.model", "second": "B.model", "metric": "ctr", "difference": 0.1, "low": -0.02, "high": 0.2}
+    told = page.request.get(f"{address}/v1/operations", headers={"Authorization": f"Bearer {admin}"}).json()
+    told["problems"] = ["<b>a model is refused</b>"]
+    told["experiment"] = {
+        "arms": [
+            {**arm, **nothing, "arm": name, "click_rate": rate} for name, rate in (("A.model", 0.2), ("B.model", 0.3))
+        ],
+        "comparisons": [{**compared, "verdict": "no difference shown"}],
+    }
+    page.route("**/v1/operations", lambda route: route.fulfill(json=told))
+    page.reload()
+    page.wait_for_selector(".experiment table")
+    assert page.locator(".experiment .interval").first.inner_text() == "20 % (10 % to 40 %)"
+    assert "+10 (-2 to +20)" in page.locator(".experiment").inner_text()
+    assert page.locator(".state").inner_text() == "1 problem"
+    assert page.locator(".problems li").inner_text() == "<b>a model is refused</b>"
     button = page.get_by_role("button", name="Pause")
     button.focus()
     page.keyboard.press("Enter")

@@ -29,7 +29,9 @@ def operations(client):
 @pytest.mark.parametrize("name", ["dpcml", "ease"])
 def test_before_the_first_request_there_is_nothing(client_of, name):
     found = operations(client_of(name))
-    assert (found["problems"], found["minutes"], found["routes"], found["experiments"]) == ([], [], [], [])
+    assert (found["problems"], found["minutes"], found["routes"], found["experiment"]) == (
+        [], [], [], {"arms": [], "comparisons": []},
+    )  # fmt: skip
     assert found["cache"] == {"lists": 0, "kept": 0}
     assert found["recommended"] == {
         "places": 0, "items": 200, "coverage": 0.0, "top_share": 0.0, "gini": 0.0, "most": [],

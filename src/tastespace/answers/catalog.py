@@ -59,12 +59,16 @@ class Catalog:
         model.require_fitted()
         self.model, self.train = model, model.train_
         self.display = Display() if display is None else display
-        self.pictures: Pictures | None = pictures(self.train.item_attributes, self.display.images)
         self.index = ScoringIndex(model, threads=1)
         self.generation = 1
         """Number of the model among those that a server has served; lists say which one made them."""
         self.kept: LruCache[Hashable, Any] = LruCache(_MOST_KEPT)
         """Values that answers need again: lists of the same options, masks of filters, and others."""
+
+    @cached_property
+    def pictures(self) -> Pictures | None:
+        """Pictures of the items, where they are shown."""
+        return pictures(self.train.item_attributes, self.display.images)
 
     # ---- items ---------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from tastespace.recommend.interests import interest_names, interests_at
 from tastespace.recommend.labels import Labeler
 from tastespace.serve.endpoint_table import Answer, RequestContext
 from tastespace.serve.errors import StoreError
-from tastespace.serve.schemas import Generation, ListCounts, NamedShare, OperationsAnswer, Population
+from tastespace.serve.schemas import Experiment, Generation, ListCounts, NamedShare, OperationsAnswer, Population
 from tastespace.serve.served_model import ServedModel
 from tastespace.serve.state import ServerState
 
@@ -57,7 +57,7 @@ def _operations(state: ServerState) -> OperationsAnswer:
         generations=generations,
         recommended=slot.shown.summary(),
         population=population(slot.served),
-        experiments=[],
+        experiment=Experiment(),
     )
 
 

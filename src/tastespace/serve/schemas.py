@@ -355,18 +355,41 @@ class Population(Struct):
 
 
 class ExperimentArm(Struct):
-    """One arm of an experiment, with intervals of its rates."""
+    """One arm of the experiment, with intervals of its rates."""
 
-    experiment: str
     arm: str
-    model: str
+    share: float
+    """Of the people."""
     lists: int
+    """Times that a list was shown."""
+    users: int
     click_rate: float | None = None
     click_low: float | None = None
     click_high: float | None = None
     conversion_rate: float | None = None
     conversion_low: float | None = None
     conversion_high: float | None = None
+
+
+class ArmComparison(Struct):
+    """Two arms of the experiment, compared by a test that may be looked at every day."""
+
+    first: str
+    second: str
+    metric: str
+    """ctr or conversion."""
+    difference: float
+    """Second minus first."""
+    low: float
+    high: float
+    verdict: str
+
+
+class Experiment(Struct):
+    """The arms of the experiment of this server; none without one."""
+
+    arms: list[ExperimentArm] = []
+    comparisons: list[ArmComparison] = []
 
 
 class OperationsAnswer(Struct):
@@ -388,7 +411,7 @@ class OperationsAnswer(Struct):
     """The latest first."""
     recommended: Recommended
     population: Population
-    experiments: list[ExperimentArm]
+    experiment: Experiment
 
 
 class ErrorDetail(Struct):
