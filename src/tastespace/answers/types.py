@@ -168,6 +168,8 @@ class Map:
     """Place in `categories`; -1: none."""
     categories: list[str]
     popularity: list[int]
+    images: list[str | None] = field(default_factory=list)
+    """Address of a picture of each item; empty where pictures are not shown."""
 
 
 @dataclass(slots=True)

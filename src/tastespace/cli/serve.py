@@ -12,6 +12,7 @@ from rich.console import Console
 from tastespace._util.addresses import shown_address
 from tastespace._util.extras import missing
 from tastespace._util.limits import IMPRESSIONS_KEPT
+from tastespace.cli.arguments import HideCategoryOption, ImagesOption, display_of
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.errors import ParameterError, require_path
 from tastespace.models import create
@@ -37,6 +38,8 @@ def serve(
         Path | None,
         typer.Option(help="TOML file with other sentences and names of shelves: another language."),
     ] = None,
+    images: ImagesOption = "auto",
+    hide_category: HideCategoryOption = None,
     tokens: Annotated[
         Path | None, typer.Option(help="JSON file of tokens (tastespace serve-token); may change.")
     ] = None,
@@ -122,6 +125,7 @@ def serve(
             store=store,
             rules=rules,
             wording=wording,
+            display=display_of(images, hide_category),
             tokens=tokens,
             host=host,
             port=port,

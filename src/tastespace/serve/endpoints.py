@@ -43,9 +43,10 @@ from tastespace.serve.deletion import (
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
 from tastespace.serve.exploration import can_explore, explored_list
-from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
 from tastespace.serve.impressions import shown_list, shown_shelves
 from tastespace.serve.lists import NO_ID
+from tastespace.serve.operations import metrics, operations
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -67,6 +68,7 @@ from tastespace.serve.schemas import (
     HistoryBody,
     InterestsAnswer,
     ModelAnswer,
+    OperationsAnswer,
     ProfileAnswer,
     ProfileBody,
     ReloadBody,
@@ -86,21 +88,34 @@ async def recommendations(call: RequestContext) -> Any:
     if call.query.after is not None:
         return _with_ids(call, [call.slot], [await page(call)])[0]
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    log, share = call.state.impressions, call.state.settings.explore
+    log, share, counts = call.state.impressions, call.state.settings.explore, call.state.counts
+    counts.count("tastespace_lists_total")
     if share and log is not None and can_explore(options):
         explored, shown = await call.state.compute(explored_list, slot.lists, user, options, share)
         explored.recommendation = log.new_id(shown)
+        slot.shown.add_items([one.item for one in explored.items])
         return explored
     listed = slot.lists.kept_answer(user, options)
+    if listed is not None:
+        counts.count("tastespace_kept_lists_total")
     if listed is None and slot.lists.is_quick(options):
         listed = await call.state.batches.quick_text(slot.lists, user, options)
     if listed is None:
         listed = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
-    return Answer(listed[0] + NO_ID if log is None else log.signed(*listed))
+    text = listed[0] + NO_ID if log is None else log.signed(*listed)
+    slot.shown.add(text)
+    return Answer(text)
 
 
 async def batch(call: RequestContext) -> Any:
     """The best items for several users, histories or rows of features."""
+    found = await _batch(call)
+    for one in found.lists:
+        call.slot.shown.add_items([item.item for item in one.items])
+    return found
+
+
+async def _batch(call: RequestContext) -> BatchAnswer:
     body: BatchBody = call.body
     if body.users is None:
         _draw_session(call)
@@ -226,7 +241,10 @@ async def shelves_for(call: RequestContext) -> Any:
 
 def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
     person = person_of()
-    return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
+    found = slot.tastes.shelves(person, options)
+    for shelf in found:
+        slot.shown.add_items([one.item for one in shelf.items])
+    return ShelvesAnswer(json_id(person.user), slot.served.generation, found)
 
 
 async def interests(call: RequestContext) -> Any:
@@ -369,7 +387,7 @@ async def feedback(call: RequestContext) -> Any:
     is_new = await _written(call, events, profiles)
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
     answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
-    call.state.counts.count("tastespace_feedback_stored_total", answer.stored)
+    call.state.counts.count_feedback(answer.stored)
     call.state.counts.count("tastespace_feedback_duplicates_total", answer.duplicates)
     return answer
 
@@ -390,9 +408,11 @@ async def _written(
 
 def _kind(train: Interactions, given: str | None) -> str:
     known = train.events or EVENTS
-    if given is None or given in known:
+    if given is None or given in known or given == UNDO:
         return given or ""
-    raise HttpError(422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join(known)}.")
+    raise HttpError(
+        422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join((*known, UNDO))}."
+    )
 
 
 def _time(given: str | None) -> str:
@@ -479,11 +499,6 @@ async def ready(call: RequestContext) -> Any:
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
 
 
-async def metrics(call: RequestContext) -> Answer:
-    """Counts of all workers in the text format of Prometheus."""
-    return Answer(call.state.counts.text().encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
-
-
 _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
@@ -512,6 +527,7 @@ ENDPOINTS = [
     Endpoint(
         "POST", "/v1/model/reload", reload, ModelAnswer, "admin", body=ReloadBody, errors=(409,), is_body_optional=True
     ),
+    Endpoint("GET", "/v1/operations", operations, OperationsAnswer, "admin"),
     Endpoint("GET", "/health/live", live, Health, None),
     Endpoint("GET", "/health/ready", ready, Health, None),
     Endpoint("GET", "/metrics", metrics, str),

@@ -25,6 +25,7 @@ from tastespace.recommend.popular import Recent
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.removals import RemovedUser
 from tastespace.serve.feedback.store import (
+    UNDO,
     Changes,
     Cursor,
     FeedbackStore,
@@ -228,22 +229,33 @@ class PeopleWithFeedback(People):
                 weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append((*pair, weight, event.time))
+            events.append((*pair, weight, event))
         if events:
             users = train.users.find([one[0] for one in events]).tolist()
             items = train.items.find([one[1] for one in events]).tolist()
-            for (user, item, weight, time_of), user_row, item_row in zip(events, users, items, strict=True):
-                if item_row < 0 and weight > 0:
+            for (user, item, weight, event), user_row, item_row in zip(events, users, items, strict=True):
+                if event.kind == UNDO:
+                    self._take_back(user, item_row)
+                elif item_row < 0 and weight > 0:
                     self.items.note_taker(item, user)
                 elif item_row >= 0 and weight:
                     self._take_one(user, -1 if user in self.hidden else user_row, item_row, weight)
-                    self._note_time(user, item_row, time_of)
+                    self._note_time(user, item_row, event.time)
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
             except AnswerError:
                 continue
             self._choices[user] = one
+
+    def _take_back(self, user: Any, item: int) -> None:
+        """Note that a user no longer dislikes an item; a dislike that the model has learned stays."""
+        disliked = self._disliked.get(user, [])
+        if item in disliked:
+            disliked.remove(item)
+            if not disliked:
+                del self._disliked[user]
+            self._n_events[user] += 1
 
     def _remove(self, removal: RemovedUser) -> None:
         """Forget a user; the next feedback is that of somebody new."""

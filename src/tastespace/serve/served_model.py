@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import tastespace
 from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts, plain_value
+from tastespace.answers.display import Display
 from tastespace.answers.ids import id_from_text
 from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender
@@ -31,8 +32,8 @@ _COMPARED_USERS, _FEWEST_COMPARED = 2_000, 100  # users whose histories are comp
 class ServedModel(Catalog):
     """A fitted model from a directory, and what is computed from it once."""
 
-    def __init__(self, model: Recommender, path: Path, checksum: str) -> None:
-        super().__init__(model)
+    def __init__(self, model: Recommender, path: Path, checksum: str, display: Display | None = None) -> None:
+        super().__init__(model, display)
         self.path, self.checksum, self.generation = path, checksum, 0
         self.changed: dict[int, Any] = {}
         """Attributes of items that are not those of the file, by row."""
@@ -40,12 +41,17 @@ class ServedModel(Catalog):
         self._user_rows: LruCache[Any, int] = LruCache(_MOST_USERS)
 
     @classmethod
-    def open(cls, path: Path, prepare: Callable[[ServedModel], None] = lambda served: None) -> ServedModel:
+    def open(
+        cls,
+        path: Path,
+        prepare: Callable[[ServedModel], None] = lambda served: None,
+        display: Display | None = None,
+    ) -> ServedModel:
         """Return the model in a directory, checked by asking it for one list, after ``prepare`` has changed it."""
         path = path.resolve()
         checksum = model_checksum(path)
         model = load(path)
-        served = cls(model, path, checksum)
+        served = cls(model, path, checksum, display)
         prepare(served)
         rows = np.flatnonzero(model.can_serve(np.arange(model.train_.n_users)))[:1]
         if len(rows):
@@ -99,7 +105,7 @@ class ServedModel(Catalog):
             stored = inspect(self.path)
         except ModelFileError:  # replaced while it was opened; the watcher opens the new one
             stored = {}
-        facts = model_facts(self.model)
+        facts = model_facts(self)
         return ModelAnswer(
             name=self.path.name,
             class_=facts.pop("class"),

@@ -15,6 +15,7 @@ from tastespace._util.limits import (
     REQUEST_SECONDS,
     REQUESTS_AT_ONCE,
 )
+from tastespace.answers.display import Display
 from tastespace.online.experiments import Arm
 
 
@@ -56,6 +57,8 @@ class ServerSettings:
     """TOML file of `tastespace.Rules`, read again when it changes."""
     wording: Path | None = None
     """TOML file of a `tastespace.Wording` for reasons and names of shelves, such as in another language."""
+    display: Display = field(default_factory=Display)
+    """Pictures of items on the page, and categories that are not named."""
     tokens: Path | None = None
     """JSON file of token hashes, see `tastespace.serve.tokens`; None: every request is allowed."""
     host: str = "127.0.0.1"

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import anyio
 import numpy as np
 
+from tastespace.answers.display import Display
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.tastes import TasteAnswers
 from tastespace.data.ids import parse_ids
@@ -36,6 +37,7 @@ from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 from tastespace.serve.served_model import ServedModel, model_checksum, replacement_problem
 from tastespace.serve.settings import ServerSettings
+from tastespace.serve.shown_items import ShownItems
 from tastespace.serve.tokens import RateLimit, Token, read_tokens
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class Slot:
     people: PeopleWithFeedback
     lists: ServedLists
     tastes: TasteAnswers
+    shown: ShownItems
 
 
 class ReloadInProgressError(HttpError):
@@ -65,9 +68,9 @@ class ReloadInProgressError(HttpError):
         super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and try again.")
 
 
-def open_changed(path: Path, store: FeedbackStore) -> ServedModel:
+def open_changed(path: Path, store: FeedbackStore, display: Display | None = None) -> ServedModel:
     """Return the model in a directory with the item attributes that a store has."""
-    return ServedModel.open(path, lambda served: with_attributes(served, store.changed_items()))
+    return ServedModel.open(path, lambda served: with_attributes(served, store.changed_items()), display)
 
 
 class ModelHolder:
@@ -83,6 +86,7 @@ class ModelHolder:
         counts: RequestCounts | None = None,
         name: str = "model",
         wording: Wording | None = None,
+        display: Display | None = None,
         arm: str = "",
     ) -> None:
         """Serve the model at a path.
@@ -96,12 +100,14 @@ class ModelHolder:
             counts: Where models that are swapped in or refused are counted.
             name: Name in the counts: model, or compare for the second one.
             wording: Templates of sentences; None: English.
+            display: Pictures and categories.
             arm: Of the experiment; empty: there is none.
         """
         self._store, self._keep_answers, self._check = store, keep_answers, check
         self._counts, self._name = RequestCounts() if counts is None else counts, name
-        self._wording, self.arm = wording, arm
-        self._server = str(path.resolve())
+        self._wording, self._display, self.arm = wording, display, arm
+        self.server = str(path.resolve())
+        """Name under which workers of the same server announce their models."""
         self._reloading, self._items_seen = threading.Lock(), 0
         self._refused: str | None = None
         self.problem: str | None = None
@@ -112,20 +118,22 @@ class ModelHolder:
         self._counts.put(f"tastespace_{name}_generation", self.slot.served.generation)
 
     def _announced(self, path: Path) -> ServedModel:
-        announced = self._store.served_model(self._server)
+        announced = self._store.served_model(self.server)
         first = path if announced is None else Path(announced[1])
         return self._opened(first if (first / "model.json").exists() else path)
 
     def _opened(self, path: Path) -> ServedModel:
         """Return a model with the item attributes that were said since it was fitted."""
-        return open_changed(path, self._store)
+        return open_changed(path, self._store, self._display)
 
     def _slot(self, served: ServedModel) -> Slot:
         people = PeopleWithFeedback(served, self._store)
         lists = ServedLists(people, self._keep_answers, self.arm)
-        served.generation = self._store.announce_model(self._server, str(served.path), served.checksum)
+        path, evaluated = str(served.path), served.info.metrics
+        served.generation = self._store.announce_model(self.server, path, served.checksum, evaluated)
         served.info.generation = served.generation
-        return Slot(served, people, lists, TasteAnswers(lists, self._wording))
+        shown = ShownItems(served, self._counts.folder)
+        return Slot(served, people, lists, TasteAnswers(lists, self._wording), shown)
 
     def reload(self, path: str | None = None) -> Slot:
         """Serve another model, or the one at the same path as it is now; the old one answers until it is ready.
@@ -146,6 +154,7 @@ class ModelHolder:
             raise
         finally:
             self._reloading.release()
+        self.slot.shown.close()
         self.slot = slot
         self._counts.put(f"tastespace_{self._name}_generation", slot.served.generation)
         self._counts.count("tastespace_model_reloads_total")
@@ -159,7 +168,7 @@ class ModelHolder:
 
     def _allowed(self, path: str) -> Path:
         """A path of a request: the name of a model next to the served one, or its full path."""
-        folder = Path(self._server).parent
+        folder = Path(self.server).parent
         try:
             target = (folder / path).resolve()
         except (OSError, ValueError, RuntimeError):
@@ -180,7 +189,7 @@ class ModelHolder:
         self._follow_items()
         try:
             checksum = model_checksum(served.path) if files else served.checksum
-            announced = self._store.served_model(self._server)
+            announced = self._store.served_model(self.server)
         except ModelFileError as problem:
             self._note(str(problem).replace(f"{served.path.parent}{os.sep}", ""), str(problem))
             return
@@ -229,7 +238,7 @@ class ModelHolder:
 
     def _without_folder(self, text: str) -> str:
         """A text for clients, who need not know where models are."""
-        return text.replace(f"{Path(self._server).parent}{os.sep}", "")
+        return text.replace(f"{Path(self.server).parent}{os.sep}", "")
 
     def _note(self, problem: str, logged: str | None = None) -> None:
         if problem != self.problem:
@@ -248,14 +257,17 @@ class ServerState:
         names = ["model", *(f"arm_{at}" for at in range(2, len(arms) + 2)), *(["compare"] if settings.compare else [])]
         in_arms = [*(arm.name for arm in settings.arms), ""] if arms else ["", ""]
         # Models first: where one cannot be opened, no store is made.
-        opened = [None if follow else ServedModel.open(one) for one in paths]
+        display = settings.display
+        opened = [None if follow else ServedModel.open(one, display=display) for one in paths]
         wording = None if settings.wording is None else Wording.read(settings.wording)
         self.store = open_feedback_store(settings.store_location)
         if self.store.changed_items():
-            opened = [None if one is None else open_changed(one.path, self.store) for one in opened]
+            opened = [None if one is None else open_changed(one.path, self.store, display) for one in opened]
         self.counts, keep = RequestCounts(settings.counts_folder), settings.keep_answers
         holders = [
-            ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording, arm)
+            ModelHolder(
+                path, self.store, one, keep, self._require_replacement, self.counts, name, wording, display, arm
+            )
             for path, one, name, arm in zip(paths, opened, names, in_arms, strict=False)
         ]
         self.main, self.compare = holders[0], holders[-1] if settings.compare is not None else None
@@ -362,6 +374,10 @@ class ServerState:
             found += [holder.problem, holder.refusal]
         return [one for one in found if one]
 
+    def count_problems(self) -> None:
+        """Note the number of problems of this worker for /metrics, whichever worker is asked."""
+        self.counts.put("tastespace_problems", len(self.all_problems()))
+
     def _require_replacement(self, now: ServedModel, new: ServedModel) -> None:
         """Raise where a model cannot take the place of the one that is served."""
         problem = None if self.settings.any_catalog else replacement_problem(now, new)
@@ -388,6 +404,7 @@ class ServerState:
             await asyncio.sleep(seconds or _FOLLOW_SECONDS)
             try:
                 await self.finish(self.look if seconds else self.follow)
+                self.count_problems()
             except Exception:  # the server goes on with what it has
                 log.exception("looking for changed files failed")
 

@@ -26,6 +26,9 @@ from tastespace.serve.feedback.removals import RemovedUser, StoredItem
 
 log = logging.getLogger(__name__)
 
+UNDO = "undo"
+"""Kind of an event that takes back a dislike of the same user and item."""
+
 
 @dataclass(frozen=True)
 class FeedbackEvent:
@@ -39,7 +42,7 @@ class FeedbackEvent:
     time: str = ""
     """In ISO form, UTC; empty: when it was stored."""
     kind: str = ""
-    """Such as purchase or dislike; empty: an interaction of no kind in particular."""
+    """Such as purchase, dislike or `UNDO`; empty: an interaction of no kind in particular."""
     recommendation: str = ""
     """Id of the answer whose list it came from; empty: none is named."""
 
@@ -110,7 +113,9 @@ _STATEMENTS = {
     "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? "
     "ORDER BY version LIMIT ?",
     "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
-    "add model": "INSERT INTO {models} (server, path, checksum) VALUES (?, ?, ?) RETURNING generation",
+    "add model": "INSERT INTO {models} (server, path, checksum, time, metrics) VALUES (?, ?, ?, ?, ?) "
+    "RETURNING generation",
+    "models": "SELECT generation, path, time, metrics FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT ?",
     "put learned": "INSERT INTO {learned} (checksum, event, removal) VALUES (?, ?, ?) "
     "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event, removal = excluded.removal",
     "learned": "SELECT event, removal FROM {learned} WHERE checksum = ?",
@@ -119,6 +124,7 @@ _STATEMENTS = {
 }
 _ADDED = {
     "events": {"kind": "TEXT NOT NULL DEFAULT ''", "recommendation": "TEXT NOT NULL DEFAULT ''"},
+    "models": {"time": "TEXT NOT NULL DEFAULT ''", "metrics": "TEXT NOT NULL DEFAULT '{{}}'"},
     "learned": {"removal": "{whole} NOT NULL DEFAULT 0"},
 }
 """Columns that tables of earlier versions lack."""
@@ -132,7 +138,8 @@ CREATE TABLE IF NOT EXISTS {profiles} (
     tastes TEXT NOT NULL DEFAULT '{{}}'){strict};
 CREATE INDEX IF NOT EXISTS {profiles}_version ON {profiles} (version);
 CREATE TABLE IF NOT EXISTS {models} (
-    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL){strict};
+    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL,
+    time TEXT NOT NULL DEFAULT '', metrics TEXT NOT NULL DEFAULT '{{}}'){strict};
 CREATE TABLE IF NOT EXISTS {learned} (
     checksum TEXT PRIMARY KEY, event {whole} NOT NULL, removal {whole} NOT NULL DEFAULT 0){strict};
 """
@@ -240,13 +247,23 @@ class FeedbackStore(removals.Removals, impressions.Impressions, ABC):
                 return found
             after = some[-1][0]
 
-    def announce_model(self, server: str, path: str, checksum: str) -> int:
-        """Note that a server serves a model from now on, unless it does already; return the model's generation."""
+    def announce_model(self, server: str, path: str, checksum: str, metrics: Mapping[str, Any] | None = None) -> int:
+        """Note that a server serves a model from now on, unless it does already; return the model's generation.
+
+        ``metrics``: of its evaluation, as JSON has them.
+        """
         with self._transaction() as connection:
             last = connection.execute(self._sql["last model"], (server,)).fetchone()
             if last is not None and tuple(last[1:]) == (path, checksum):
                 return int(last[0])
-            return int(connection.execute(self._sql["add model"], (server, path, checksum)).fetchone()[0])
+            values = (server, path, checksum, datetime.now(timezone.utc).isoformat(), json.dumps(dict(metrics or {})))
+            return int(connection.execute(self._sql["add model"], values).fetchone()[0])
+
+    def served_models(self, server: str, most: int) -> list[tuple[int, str, str, dict[str, Any]]]:
+        """Generation, path, time (empty: not noted) and metrics of the last models of a server, the latest first."""
+        with self._reading() as connection:
+            rows = connection.execute(self._sql["models"], (server, most)).fetchall()
+        return [(int(number), path, time, json.loads(metrics)) for number, path, time, metrics in rows]
 
     def served_model(self, server: str) -> tuple[int, str, str] | None:
         """Generation, path and checksum of the model that was noted last for a server."""

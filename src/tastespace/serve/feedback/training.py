@@ -16,9 +16,9 @@ from tastespace.answers.types import AnswerError
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.dates import size_unit
-from tastespace.data.reading.options import EVENTS
+from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.base import Recommender
-from tastespace.serve.feedback.store import Changes, Cursor, FeedbackStore, event_time
+from tastespace.serve.feedback.store import UNDO, Changes, Cursor, FeedbackStore, event_time
 
 _NO_KIND = "interaction"
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -69,7 +69,9 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
     if not found.events:
         return Feedback(None, 0, 0, 0, found.n_unreadable, found.cursor, removed, deleted)
     rows: list[tuple[Any, Any, float, datetime, str]] = []
-    kinds = {**EVENTS, **(train.events or {}), _NO_KIND: 1.0}
+    kinds = {**EVENTS, **(train.events or {}), _NO_KIND: 1.0, UNDO: 0.0}
+    dislikes: dict[tuple[Any, Any], list[int]] = {}  # places in rows
+    undone: set[int] = set()
     n_unreadable, n_ignored = found.n_unreadable, 0
     for event in found.events:
         try:
@@ -84,10 +86,15 @@ def feedback_for(store: FeedbackStore, model: Recommender, checksum: str, new_it
             pair = new_id_in_type(train.users, event.user, "user"), new_id_in_type(train.items, event.item, "item")
         except AnswerError:
             continue
+        if event.kind == UNDO:
+            undone.update(dislikes.pop(pair, ()))
         if kinds[event.kind or _NO_KIND]:  # not of a kind that does not count
+            if kinds[event.kind or _NO_KIND] == DISLIKE:
+                dislikes.setdefault(pair, []).append(len(rows))
             rows.append((*pair, event.weight, time, event.kind or _NO_KIND))
         else:
             n_ignored += 1
+    rows, n_ignored = [row for at, row in enumerate(rows) if at not in undone], n_ignored + len(undone)
     gone = {one.item for one in found.items if one.is_deleted}
     n_gone = sum(row[1] in gone for row in rows)
     rows = [row for row in rows if row[1] not in gone]
