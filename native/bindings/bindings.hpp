@@ -14,5 +14,6 @@ void bind_lists(nanobind::module_& m);
 void bind_reranking(nanobind::module_& m);
 void bind_data(nanobind::module_& m);
 void bind_models(nanobind::module_& m);
+void bind_blend(nanobind::module_& m);
 
 }  // namespace tastespace::bindings

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "arrays.hpp"
+#include "blend_arrays.hpp"
 #include "core/arrow_columns.hpp"
 #include "bindings.hpp"
 #include "lists/found_lists.hpp"
@@ -74,28 +75,72 @@ struct IdArrays {
   }
 };
 
-// Vectors, ids and options of a request, which are held for as long as lists may be asked for.
-struct OneUserLists {
-  ScoringArrays space;
-  ExactItemArrays exact;
+// Ids and options of a request, which are held for as long as lists may be asked for.
+struct ListColumnArrays {
   ItemListArrays excluded;
+  std::int64_t k;
   Mask allowed;
   std::optional<IdArrays> user_ids;
   IdArrays item_ids;
-  tastespace::ListSource source;
+  bool with_distances, with_interests;
+
+  void require(std::int64_t n_items, std::size_t n_offsets) const {
+    require_least("k", k, 0);
+    require_size("offsets", n_offsets, excluded.offsets.size(), "as of excluded items");
+    require_size("item_ids", item_ids.size(), static_cast<std::size_t>(n_items), "one per item");
+    if (user_ids) require_size("user_ids", user_ids->size(), excluded.offsets.size() - 1, "one per user");
+    mask_view(allowed, n_items);
+  }
+  std::span<const std::uint8_t> mask() const { return allowed ? view(*allowed) : std::span<const std::uint8_t>(); }
+
+  // The columns of the list that `find` returns for this user.
+  template <class Find>
+  nb::object columns(std::int32_t user, std::optional<std::string_view> user_text, std::int64_t n_items,
+                     const Find& find) const {
+    excluded.require("excluded", std::span<const std::int32_t>(&user, 1), n_items);
+    if (user_ids.has_value() == user_text.has_value())
+      throw std::invalid_argument("user_text: expected the id of the user where ids are text, and only there.");
+    tastespace::ListSource source{{}, item_ids.views(), with_distances, with_interests};
+    if (user_ids) source.user_ids = user_ids->views();
+    std::optional<tastespace::ArrowColumns> found;
+    {
+      nb::gil_scoped_release free;
+      found = tastespace::list_columns(source, find(), user, user_text.value_or(std::string_view()));
+    }
+    return found ? nb::cast(std::move(*found)) : nb::none();
+  }
+};
+
+struct OneUserLists {
+  ScoringArrays space;
+  ExactItemArrays exact;
+  ListColumnArrays lists;
 
   nb::object columns(std::int32_t user, std::optional<std::string_view> user_text) const {
     const std::span<const std::int32_t> users(&user, 1);
     space.users.require_users(users);
-    excluded.require("excluded", users, space.n_items());
-    if (user_ids.has_value() == user_text.has_value())
-      throw std::invalid_argument("user_text: expected the id of the user where ids are text, and only there.");
-    std::optional<tastespace::ArrowColumns> found;
-    {
-      nb::gil_scoped_release free;
-      found = tastespace::list_columns(source, user, user_text.value_or(std::string_view()));
-    }
-    return found ? nb::cast(std::move(*found)) : nb::none();
+    return lists.columns(user, user_text, space.n_items(), [&] {
+      return tastespace::list_with_vectors(space.views(), exact.views(), users, lists.excluded.views(), lists.k, 1,
+                                           lists.mask());
+    });
+  }
+};
+
+struct OneUserBlendLists {
+  nb::object held;  // keeps the program alive
+  const BlendArrays* program;
+  ListColumnArrays lists;
+
+  nb::object columns(std::int32_t user, std::optional<std::string_view> user_text) const {
+    const std::span<const std::int32_t> users(&user, 1);
+    program->require(users, 1);
+    const tastespace::BlendCall call{users, std::vector<std::span<const float>>(program->blend.members.size()), {}, {}, 1};
+    return lists.columns(user, user_text, program->blend.n_items, [&]() -> tastespace::UserLists {
+      tastespace::BlendLists found =
+          tastespace::blend_lists(program->blend, call, lists.excluded.views(), lists.k, lists.mask());
+      if (found.bad.user >= 0) found.nan_user = found.bad.user;
+      return found;
+    });
   }
 };
 
@@ -249,23 +294,31 @@ void bind_lists(nb::module_& m) {
           [](OneUserLists* self, const ScoringArrays& space, const ExactItemArrays& exact,
              const ItemListArrays& excluded, std::int64_t k, Mask allowed, std::optional<IdArrays> user_ids,
              const IdArrays& item_ids, bool with_interests) {
-            const auto n_items = static_cast<std::size_t>(space.n_items());
             const auto dim = static_cast<std::size_t>(space.items->dim());
-            require_least("k", k, 0);
-            require_size("vector_offsets", space.users.offsets.size(), excluded.offsets.size(), "as of excluded items");
-            require_size("item_vectors", exact.vectors.shape(0), n_items, "rows, as items");
+            require_size("item_vectors", exact.vectors.shape(0), static_cast<std::size_t>(space.n_items()), "rows, as items");
             require_size("item_vectors", exact.vectors.shape(1), dim, "coordinates of a vector, as of users");
-            require_size("item_ids", item_ids.size(), n_items, "one per item");
-            if (user_ids) require_size("user_ids", user_ids->size(), excluded.offsets.size() - 1, "one per user");
-            const auto mask = mask_view(allowed, space.n_items());
-            tastespace::ListSource source{space.views(), exact.views(), excluded.views(), k, mask, {}, item_ids.views(),
-                                          exact.by_distance, with_interests};
-            if (user_ids) source.user_ids = user_ids->views();
-            new (self) OneUserLists{space, exact, excluded, allowed, user_ids, item_ids, source};
+            const ListColumnArrays lists{excluded, k, allowed, user_ids, item_ids, exact.by_distance, with_interests};
+            lists.require(space.n_items(), space.users.offsets.size());
+            new (self) OneUserLists{space, exact, lists};
           },
           "space"_a, "exact"_a, "excluded"_a, nb::kw_only(), "k"_a, "allowed"_a.none(), "user_ids"_a.none(),
           "item_ids"_a, "with_interests"_a)
       .def("columns", &OneUserLists::columns, "user"_a, "user_text"_a.none() = nb::none());
+
+  nb::class_<OneUserBlendLists>(m, "OneUserBlendLists")
+      .def(
+          "__init__",
+          [](OneUserBlendLists* self, nb::object program, const ItemListArrays& excluded, std::int64_t k, Mask allowed,
+             std::optional<IdArrays> user_ids, const IdArrays& item_ids) {
+            const auto& blend = nb::cast<const BlendArrays&>(program);
+            if (blend.has_given() || !blend.splits())
+              throw nb::value_error("program: expected one that computes the scores of all its members.");
+            const ListColumnArrays lists{excluded, k, allowed, user_ids, item_ids, false, true};
+            lists.require(blend.blend.n_items, blend.past.offsets.size());
+            new (self) OneUserBlendLists{program, &blend, lists};
+          },
+          "program"_a, "excluded"_a, nb::kw_only(), "k"_a, "allowed"_a.none(), "user_ids"_a.none(), "item_ids"_a)
+      .def("columns", &OneUserBlendLists::columns, "user"_a, "user_text"_a.none() = nb::none());
 
   m.def(
       "past_reasons",

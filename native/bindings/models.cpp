@@ -53,44 +53,12 @@ void bind_models(nb::module_& m) {
       },
       "total"_a.noconvert(), "scores"_a, "weight"_a, "threads"_a);
 
-  using Changed = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
   const auto require_tastes = [](const char* name, std::size_t n_rows, const Array<std::int64_t>& first, int threads) {
     if (first.size() == 0) throw nb::value_error("first: expected one number or more.");
     require_offsets("first", view(first), n_rows);
     require_size(name, n_rows, static_cast<std::size_t>(first.data()[first.size() - 1]), "a row per taste");
     require_least("threads", threads, 1);
   };
-  m.def(
-      "add_taste_parts",
-      [require_tastes](Changed values, Matrix<float> parts, Array<std::int64_t> first, double weight, int threads) {
-        require_tastes("values", values.shape(0), first, threads);
-        require_size("parts", parts.shape(0), values.shape(0), "rows, as in values");
-        require_size("parts", parts.shape(1), values.shape(1), "columns, as in values");
-        require_least("columns", static_cast<std::int64_t>(values.shape(1)), 1);
-        tastespace::AddedParts out;
-        {
-          nb::gil_scoped_release free;
-          out = tastespace::add_taste_parts({values.data(), values.size()}, view(parts), view(first),
-                                            static_cast<std::int64_t>(values.shape(1)), weight, threads);
-        }
-        return std::make_tuple(give(std::move(out.constants)), out.bad);
-      },
-      "values"_a.noconvert(), "parts"_a, "first"_a, "weight"_a, "threads"_a);
-
-  m.def(
-      "spread_over_tastes",
-      [require_tastes](Changed values, Matrix<float> rest, Array<std::int64_t> first, Array<double> shares,
-                       int threads) {
-        require_tastes("values", values.shape(0), first, threads);
-        require_size("rest", rest.shape(0), first.size() - 1, "a row per user");
-        require_size("rest", rest.shape(1), values.shape(1), "columns, as in values");
-        require_size("shares", shares.size(), values.shape(0), "one per row of values");
-        nb::gil_scoped_release free;
-        tastespace::spread_over_tastes({values.data(), values.size()}, view(rest), view(first), view(shares),
-                                       static_cast<std::int64_t>(values.shape(1)), threads);
-      },
-      "values"_a.noconvert(), "rest"_a, "first"_a, "shares"_a, "threads"_a);
-
   m.def(
       "taste_totals",
       [require_tastes](Matrix<float> values, Array<std::int64_t> first, std::optional<Array<double>> factors,

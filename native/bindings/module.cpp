@@ -17,6 +17,7 @@ NB_MODULE(TASTESPACE_MODULE, m) {
   tastespace::bindings::bind_negatives(m);
   tastespace::bindings::bind_data(m);
   tastespace::bindings::bind_ranking(m);
+  tastespace::bindings::bind_blend(m);
   tastespace::bindings::bind_lists(m);
   tastespace::bindings::bind_reranking(m);
   tastespace::bindings::bind_models(m);

@@ -26,8 +26,8 @@ void add_ids(ArrowColumns& columns, const char* name, const IdColumn& ids, std::
 
 }  // namespace
 
-std::optional<ArrowColumns> list_columns(const ListSource& source, std::int32_t user, std::string_view user_text) {
-  const UserLists found = list_with_vectors(source.space, source.exact, {&user, 1}, source.excluded, source.k, 1, source.allowed);
+std::optional<ArrowColumns> list_columns(const ListSource& source, const UserLists& found, std::int32_t user,
+                                         std::string_view user_text) {
   if (found.nan_user >= 0) return std::nullopt;
   const auto n = static_cast<std::size_t>(found.n_found);
   ArrowColumns columns(found.n_found);

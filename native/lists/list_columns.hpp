@@ -8,9 +8,7 @@
 #include <string_view>
 
 #include "core/arrow_columns.hpp"
-#include "rank/block_scores.hpp"
 #include "rank/user_lists.hpp"
-#include "rank/user_ranking.hpp"
 
 namespace tastespace {
 
@@ -27,19 +25,15 @@ struct IdColumn {
   }
 };
 
-// Vectors, ids and options of all lists of a request.
+// Ids and options of all lists of a request.
 struct ListSource {
-  ScoringVectors space;
-  ExactItems exact;
-  Lists excluded;
-  std::int64_t k;
-  std::span<const std::uint8_t> allowed;
   IdColumn user_ids, item_ids;
   bool with_distances, with_interests;
 };
 
-// Columns user, item, rank, score and, where the source says so, distance and interest; nothing for a user with a NaN
-// score. `user_text` is the user's id where ids are text.
-std::optional<ArrowColumns> list_columns(const ListSource& source, std::int32_t user, std::string_view user_text);
+// The list of one user as columns user, item, rank, score and, where the source says so, distance and interest; nothing
+// for a user with a NaN score. `user_text` is the user's id where ids are text.
+std::optional<ArrowColumns> list_columns(const ListSource& source, const UserLists& found, std::int32_t user,
+                                         std::string_view user_text);
 
 }  // namespace tastespace

@@ -50,49 +50,63 @@ struct PanelTarget {
   std::int32_t* interests;
 };
 
-// R rows of vectors against one panel of items.
-template <int R, bool kInterests>
+// Panels scored together where there are few rows: each row then has several sums at once, and no sum waits for itself.
+constexpr int panels_for(int rows) {
+  constexpr int kSums = kRows;  // of registers; half of all that accumulate
+  return rows * 4 <= kSums ? 4 : rows * 2 <= kSums ? 2 : 1;
+}
+
+// R rows of vectors against P panels of items that follow each other.
+template <int R, int P, bool kInterests>
 void panel_scores(const float* panel, const float* item_terms, const float* rows, const float* row_terms,
                   std::int64_t dim, float scale, const PanelTarget& to) {
-  Vec low[R] = {}, high[R] = {};
-  for (std::int64_t k = 0; k < dim; ++k) {
-    const Vec a = load(panel + k * kWidth), b = load(panel + k * kWidth + kLanes);
-    for (int r = 0; r < R; ++r) {
-      const float x = rows[r * dim + k];
-      low[r] += a * x;
-      high[r] += b * x;
+  Vec low[P][R] = {}, high[P][R] = {};
+  for (std::int64_t k = 0; k < dim; ++k)
+    for (int p = 0; p < P; ++p) {
+      const float* from = panel + (p * dim + k) * kWidth;
+      const Vec a = load(from), b = load(from + kLanes);
+      for (int r = 0; r < R; ++r) {
+        const float x = rows[r * dim + k];
+        low[p][r] += a * x;
+        high[p][r] += b * x;
+      }
     }
-  }
-  const Vec term_low = load(item_terms), term_high = load(item_terms + kLanes);
-  for (int r = 0; r < R; ++r) {
-    const std::int64_t at = to.owner[r] * to.stride;
-    const Vec first = low[r] * scale + (term_low + row_terms[r]), second = high[r] * scale + (term_high + row_terms[r]);
-    if constexpr (kInterests) {
-      fold(to.scores + at, first, to.interests + at, to.numbers[r]);
-      fold(to.scores + at + kLanes, second, to.interests + at + kLanes, to.numbers[r]);
-    } else {
-      fold(to.scores + at, first);
-      fold(to.scores + at + kLanes, second);
+  for (int p = 0; p < P; ++p) {
+    const Vec term_low = load(item_terms + p * kWidth), term_high = load(item_terms + p * kWidth + kLanes);
+    for (int r = 0; r < R; ++r) {
+      const std::int64_t at = to.owner[r] * to.stride + p * kWidth;
+      const Vec first = low[p][r] * scale + (term_low + row_terms[r]);
+      const Vec second = high[p][r] * scale + (term_high + row_terms[r]);
+      if constexpr (kInterests) {
+        fold(to.scores + at, first, to.interests + at, to.numbers[r]);
+        fold(to.scores + at + kLanes, second, to.interests + at + kLanes, to.numbers[r]);
+      } else {
+        fold(to.scores + at, first);
+        fold(to.scores + at + kLanes, second);
+      }
     }
   }
 }
 
-using PanelScores = decltype(&panel_scores<1, false>);
+using PanelScores = decltype(&panel_scores<1, 1, false>);
 
-template <bool kInterests, int... R>
+template <bool kInterests, bool kTogether, int... R>
 constexpr auto make_table(std::integer_sequence<int, R...>) {
-  return std::array<PanelScores, sizeof...(R)>{&panel_scores<R + 1, kInterests>...};
+  return std::array<PanelScores, sizeof...(R)>{&panel_scores<R + 1, kTogether ? panels_for(R + 1) : 1, kInterests>...};
 }
 
 template <bool kInterests>
 void add_scores(const PackedItems& items, const VectorRows& rows, float scale, std::int64_t n_owners,
                 std::span<float> scores, std::span<const std::int32_t> numbers, std::span<std::int32_t> interests) {
-  constexpr auto kPanelScores = make_table<kInterests>(std::make_integer_sequence<int, kRows>{});
+  constexpr auto kOne = make_table<kInterests, false>(std::make_integer_sequence<int, kRows>{});
+  constexpr auto kTogether = make_table<kInterests, true>(std::make_integer_sequence<int, kRows>{});
   const std::int64_t stride = items.padded_items(), dim = items.dim();
   const auto n_rows = static_cast<std::int64_t>(rows.owner.size());
   std::fill_n(scores.begin(), n_owners * stride, -std::numeric_limits<float>::infinity());
+  const std::int64_t step = n_rows < kRows ? panels_for(static_cast<int>(std::max<std::int64_t>(1, n_rows))) : 1;
   // Panels outside, rows inside: a panel stays in the first-level cache while all rows are scored against it.
-  for (std::int64_t p = 0; p < items.n_panels(); ++p) {
+  for (std::int64_t p = 0, n_panels; p < items.n_panels(); p += n_panels) {
+    n_panels = p + step <= items.n_panels() ? step : 1;
     for (std::int64_t r = 0; r < n_rows; r += kRows) {
       const auto n = static_cast<std::size_t>(std::min<std::int64_t>(kRows, n_rows - r));
       PanelTarget to{rows.owner.data() + r, scores.data() + p * kWidth, stride, nullptr, nullptr};
@@ -100,8 +114,8 @@ void add_scores(const PackedItems& items, const VectorRows& rows, float scale, s
         to.numbers = numbers.data() + r;
         to.interests = interests.data() + p * kWidth;
       }
-      kPanelScores[n - 1](items.panel(p), items.terms(p), rows.vectors.data() + r * dim, rows.terms.data() + r, dim,
-                          scale, to);
+      const PanelScores add = n_panels > 1 ? kTogether[n - 1] : kOne[n - 1];
+      add(items.panel(p), items.terms(p), rows.vectors.data() + r * dim, rows.terms.data() + r, dim, scale, to);
     }
   }
 }

@@ -1,11 +1,9 @@
 #include "rank/taste_scores.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/parallel_errors.hpp"
-#include "rank/moments.hpp"
 
 namespace tastespace {
 namespace {
@@ -25,56 +23,6 @@ void for_users(std::int64_t n_users, std::int64_t n_columns, int threads, const 
 }
 
 }  // namespace
-
-AddedParts add_taste_parts(std::span<float> values, std::span<const float> parts, std::span<const std::int64_t> first,
-                           std::int64_t n_columns, double weight, int threads) {
-  const auto n_users = static_cast<std::int64_t>(first.size()) - 1;
-  AddedParts out{std::vector<double>(n_users, 0.0), -1};
-  std::vector<std::uint8_t> bad(n_users, 0);
-  for_users(n_users, n_columns, threads, [&](std::int64_t user, float* total) {
-    if (first[user] == first[user + 1]) return;
-    std::copy_n(parts.data() + first[user] * n_columns, n_columns, total);
-    for (std::int64_t row = first[user] + 1; row < first[user + 1]; ++row) {
-      const float* from = parts.data() + row * n_columns;
-      for (std::int64_t k = 0; k < n_columns; ++k) total[k] += from[k];
-    }
-    const Moments moments = moments_of(total, n_columns);
-    if (!moments.is_finite()) {
-      bad[user] = 1;
-      return;
-    }
-    if (moments.deviation == 0.0) return;
-    const auto scale = static_cast<float>(weight / moments.deviation);
-    out.constants[user] = -moments.mean * weight / moments.deviation;
-    for (std::int64_t row = first[user]; row < first[user + 1]; ++row) {
-      const float* from = parts.data() + row * n_columns;
-      float* to = values.data() + row * n_columns;
-      for (std::int64_t k = 0; k < n_columns; ++k) to[k] += scale * from[k];
-    }
-  });
-  const auto found = std::find(bad.begin(), bad.end(), 1);
-  if (found != bad.end()) out.bad = found - bad.begin();
-  return out;
-}
-
-void spread_over_tastes(std::span<float> values, std::span<const float> rest, std::span<const std::int64_t> first,
-                        std::span<const double> shares, std::int64_t n_columns, int threads) {
-  const auto n_users = static_cast<std::int64_t>(first.size()) - 1;
-  for_users(n_users, n_columns, threads, [&](std::int64_t user, float* raising) {
-    std::fill_n(raising, n_columns, 0.0f);
-    for (std::int64_t row = first[user]; row < first[user + 1]; ++row) {
-      const float* from = values.data() + row * n_columns;
-      for (std::int64_t k = 0; k < n_columns; ++k) raising[k] += std::max(from[k], 0.0f);
-    }
-    const float* extra = rest.data() + user * n_columns;
-    for (std::int64_t row = first[user]; row < first[user + 1]; ++row) {
-      float* to = values.data() + row * n_columns;
-      const auto share = static_cast<float>(shares[row]);
-      for (std::int64_t k = 0; k < n_columns; ++k)
-        to[k] += extra[k] * (raising[k] > 0.0f ? std::max(to[k], 0.0f) / raising[k] : share);
-    }
-  });
-}
 
 TasteTotals taste_totals(std::span<const float> values, std::span<const std::int64_t> first,
                          std::span<const double> factors, double focus, std::int64_t n_columns, int threads) {

@@ -64,28 +64,6 @@ void multiply_tile(const float* left, std::int64_t left_stride, const float* rig
   }
 }
 
-// exp(x) for x <= 0 to about 2e-7 of its value: Cephes' polynomial, as in most math libraries.
-inline Vec exp_of_nonpositive(Vec x) {
-  typedef std::int32_t Ints __attribute__((vector_size(kLanes * sizeof(float))));
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  const Vec least = Vec{} - 87.0f;
-  x = x > least ? x : least;
-  const Vec shifted = x * 1.44269504f + kRound, whole = shifted - kRound;
-  const Vec r = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-  Vec y = r * 1.9875691500e-4f + 1.3981999507e-3f;
-  y = y * r + 8.3334519073e-3f;
-  y = y * r + 4.1665795894e-2f;
-  y = y * r + 1.6666665459e-1f;
-  y = y * r + 5.0000001201e-1f;
-  y = y * (r * r) + r + 1.0f;
-  Ints bits, power;
-  std::memcpy(&bits, &shifted, sizeof bits);
-  power = (bits + (127 - 0x4b400000)) << 23;  // 0x4b400000: the bits of kRound
-  Vec scale;
-  std::memcpy(&scale, &power, sizeof scale);
-  return y * scale;
-}
-
 float norm_of(const float* row, std::int64_t dim) { return std::sqrt(simd::dot(row, row, dim)); }
 
 void add_scaled(float* to, float scale, const float* a, std::int64_t dim) {
@@ -181,7 +159,7 @@ class UserPart {
       most = one > most ? one : most;
     }
     for (std::int64_t j = 0; j < n; ++j) {
-      const Vec one = exp_of_nonpositive(simd::load<Vec>(column + j * kPart) - most);
+      const Vec one = simd::exp_of_nonpositive(simd::load<Vec>(column + j * kPart) - most);
       simd::store(column + j * kPart, one);
       sum += one;
     }

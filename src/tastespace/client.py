@@ -17,6 +17,7 @@ from urllib.parse import quote
 from tastespace._util.extras import missing
 from tastespace.answers.types import (
     AudienceUser,
+    CountedItem,
     ExplanationAnswer,
     FoundItem,
     FoundUser,
@@ -93,6 +94,8 @@ class RequestKeywords(TypedDict, total=False):
     """Factors of interests, in place of those in the profile."""
     on_unknown: str
     """error, or popular: the most popular items for unknown users and empty histories."""
+    include_seen: bool
+    """Items that the user has may be in the list, too."""
     because: bool
     """False leaves out the past items that matter most for each item."""
     rules: Mapping[str, Any] | None
@@ -203,6 +206,37 @@ class Client:
         """Return the items most like an item."""
         answer = self._ask("GET", f"/v1/items/{_quoted(item)}/similar", query={"k": str(k)})
         return [_read(Item, one) for one in answer["items"]]
+
+    def recommend_page(
+        self, user: Id, k: int = 10, *, after: str = "", **options: Unpack[RequestKeywords]
+    ) -> Recommendations:
+        """Return a page of a user's list; ``after`` is ``next`` of the page before, empty for the first one."""
+        query = {**_query({"k": k, **options}), "after": after}
+        return _read(Recommendations, self._ask("GET", f"/v1/users/{_quoted(user)}/recommendations", query=query))
+
+    def popular(
+        self, k: int = 10, *, since: str | None = None, trending: bool = False, filter: str | None = None
+    ) -> list[CountedItem]:
+        """Return the most popular items, of a window of time such as 7d where one is given, or by their rise in it."""
+        query = _query({"k": k, "since": since, "trending": trending, "filter": filter})
+        return [_read(CountedItem, one) for one in self._ask("GET", "/v1/popular", query=query)["items"]]
+
+    def together(
+        self, item: Id, k: int = 10, *, within: str | None = None, filter: str | None = None
+    ) -> list[CountedItem]:
+        """Return the items that the same people take as an item."""
+        query = _query({"k": k, "within": within, "filter": filter})
+        return [
+            _read(CountedItem, one)
+            for one in self._ask("GET", f"/v1/items/{_quoted(item)}/together", query=query)["items"]
+        ]
+
+    def next_items(
+        self, session: Iterable[Id], k: int = 10, *, filter: str | None = None, include_seen: bool = False
+    ) -> list[Item]:
+        """Return the items that come next in a session, whose items are given from the oldest to the last."""
+        body = {"session": list(session), "k": k, "filter": filter, "include_seen": include_seen}
+        return [_read(Item, one) for one in self._ask("POST", "/v1/next", body=body)["items"]]
 
     def search(self, text: str, limit: int = 20) -> list[FoundItem]:
         """Return items by words of their titles, or by id."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,10 @@ class TimeLimitError(TastespaceError, TimeoutError):
     """A computation was stopped because its limit of time was over."""
 
 
+class BusyError(TastespaceError, RuntimeError):
+    """Another process is doing the same work."""
+
+
 class ClusterError(TastespaceError, RuntimeError):
     """A cluster cannot be reached or used, or a run on it cannot continue."""
 
@@ -161,6 +166,11 @@ def require_path(path: Any, name: str | None = None) -> Path:
     given = "" if name is None else f"{name}: "
     if not isinstance(path, (str, os.PathLike)):
         raise ParameterError(f"{given}expected the name of a file or folder, given {path!r}.")
+    address = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", str(path))  # a Path has one slash of the two
+    if address is not None:
+        raise ParameterError(
+            f"{given}expected the name of a file or folder on this machine, given an address ({address[1]}://...)."
+        )
     try:
         found = Path(path).expanduser()
         found.exists()

@@ -128,7 +128,11 @@ def questions(faces):
     yield f"/v1/items/{item}/similar", {"k": 5}, None
     for query in ({}, {"k": 20, "diversity": 0.5, "mute": "", "boost": ""}, {"because": "false", "exclude": str(item)}):
         yield f"{person}/recommendations", query, None
+    yield f"{person}/recommendations", {"k": 5, "after": ""}, None
+    yield f"{person}/recommendations", {"k": 5, "after": "x"}, None
+    yield f"{person}/recommendations", {"k": 5, "include_seen": "true"}, None
     yield f"{person}/explanations/{item}", None, None
+    yield "/v1/recommendations", None, {"histories": [past], "k": 4, "after": ""}
     yield "/v1/recommendations", None, {"users": [user, faces.users[2]], "k": 4, "include": [item, *past]}
     yield "/v1/recommendations", None, {"histories": [past], "k": 4}
     yield "/v1/recommendations", None, {"histories": [[]], "k": 6, "on_unknown": "popular"}

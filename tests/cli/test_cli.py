@@ -32,9 +32,10 @@ def command(*arguments, **options):
 
 
 COMMANDS = [
-    "demo", "fit", "update", "recommend", "shelves", "interests", "map", "explore", "explain", "similar", "serve",
-    "serve-token", "profile", "diversity", "attributes", "index", "evaluate", "export", "inspect", "run", "tune",
-    "compare", "models", "datasets", "doctor",
+    "demo", "fit", "update", "run-daily", "recommend", "shelves", "interests", "map", "explore", "explain", "similar",
+    "popular", "together", "next",
+    "serve", "serve-token", "profile", "diversity", "attributes", "index", "evaluate", "export", "inspect", "run",
+    "tune", "compare", "models", "datasets", "doctor",
 ]  # fmt: skip
 
 

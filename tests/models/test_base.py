@@ -137,9 +137,11 @@ def test_fit_returns_self_and_unfitted_models_say_so(town):
 
 def test_fit_refuses_what_it_cannot_learn_from(town):
     data = town.interactions
-    for wrong in ([[0, 1]], data.matrix.toarray(), None, "clicks.csv"):
+    for wrong in ([[0, 1]], data.matrix.toarray(), None):
         with pytest.raises(DataError, match=f"a SciPy CSR matrix; given {type(wrong).__name__}"):
             MostPopular().fit(wrong)
+    with pytest.raises(DataError, match=r"clicks\.csv: no such file"):
+        MostPopular().fit("clicks.csv")
     with pytest.raises(DataError, match="nothing to learn from"):
         MostPopular().fit(data.subset(np.zeros(data.n_interactions, bool)))
     other = Interactions.from_scipy(data.matrix[:50])

@@ -60,6 +60,7 @@ def saved_models(town_data: ts.Interactions, tmp_path_factory: pytest.TempPathFa
         "popular": ts.MostPopular().fit(town_data),
         "text": ts.DPCML(dim=8, n_interests=2, epochs=2, seed=1).fit(text),
     }
+    models["blend"] = ts.Blend.of([models["anchored"], models["ease"]], [0.5, 0.5])
     for name, model in models.items():
         model.save(folder / f"{name}.model", metrics={"NDCG@10": 0.5})
     return {name: folder / f"{name}.model" for name in models}

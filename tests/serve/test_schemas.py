@@ -13,7 +13,6 @@ from tastespace.models.list_options import ListOptions
 from tastespace.serve.schemas import ListBody
 
 OF_THE_SERVER = {
-    "exclude_seen": "lists never hold items that a person has",
     "profile": "mute and boost of a request replace the profile",
     "titles": "items always have their titles",
     "threads": "the server divides the cores between requests",
@@ -26,7 +25,8 @@ OF_REQUESTS = {"exclude", "because"}
 
 @pytest.mark.parametrize("schema", [ListQuery, ListBody])
 def test_requests_have_each_option(schema):
-    expected = {FIELD_NAMES.get(one.name, one.name) for one in fields(ListOptions) if one.name not in OF_THE_SERVER}
+    other_names = {**FIELD_NAMES, "exclude_seen": "include_seen"}
+    expected = {other_names.get(one.name, one.name) for one in fields(ListOptions) if one.name not in OF_THE_SERVER}
     own = {"model"} if schema is ListQuery else set()
     missing = {"rules"} if schema is ListQuery else set()  # too long for a query
     names = {one.name for one in fields(schema)} if schema is ListQuery else set(schema.__struct_fields__)

@@ -185,6 +185,122 @@ class OneUserLists:
         ``user_text`` is the user's id where ``user_ids`` is None.
         """
 
+class PastRows:
+    """What each past item adds to the scores of all items: the rows of a matrix.
+
+    ``dense``, ``(n_items, n_items)``; a sparse one as ``offsets``, ``columns`` and ``values``, checked here; or the
+    inner products of ``vectors``, times ``factors``, with ``items``.
+    """
+
+    def __init__(
+        self,
+        *,
+        dense: NDArray[np.float32] | None = None,
+        offsets: NDArray[np.int64] | None = None,
+        columns: NDArray[np.int32] | None = None,
+        values: NDArray[np.float32] | None = None,
+        vectors: NDArray[np.float32] | None = None,
+        factors: NDArray[np.float64] | None = None,
+        items: PackedItems | None = None,
+    ) -> None: ...
+    @property
+    def n_items(self) -> int:
+        """Number of items."""
+    def entries(
+        self, past: NDArray[np.int32], weights: NDArray[np.float32] | None, items: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
+        """Entries of these rows, times weights, in the columns of some items: ``(len(past), len(items))``."""
+
+_Given = list[NDArray[np.float32] | None]
+_Bad = tuple[int, int]
+
+class BlendProgram:
+    """The scores of a blend, see native/rank/blend_scores.hpp.
+
+    A member is ``(source, weight, weights of the interactions, temperature)``; its source is `PastRows`,
+    `ScoringVectors`, or True or False where its scores are given with each call: by taste, or by user. Calls take the
+    users, a matrix for each member whose scores are given, and the nearest taste of each item where no member is a sum
+    over past items. The last value of each answer is ``(position of the user, member)`` of the first scores that are
+    not finite, -1 where there are none.
+    """
+
+    def __init__(
+        self,
+        *,
+        members: list[tuple[PastRows | ScoringVectors | bool, float, NDArray[np.float32] | None, float]],
+        n_items: int,
+        past: ItemLists,
+        disliked: ItemLists,
+        taste_of_past: NDArray[np.int32],
+        taste_offsets: NDArray[np.int64],
+        focus: float,
+        lift: float,
+        balance: float = 0.0,
+        n_categories: int = 0,
+        sets: ItemLists | None = None,
+        set_of_item: NDArray[np.int32] | None = None,
+    ) -> None: ...
+    @property
+    def is_whole(self) -> bool:
+        """True if nothing has to be given."""
+    def parts(
+        self, users: NDArray[np.int32], given: _Given, nearest: NDArray[np.int32] | None, threads: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float64], _Bad]:
+        """What each taste says for all items, what is added, and weight / deviation of each member for each user."""
+    def totals(
+        self,
+        users: NDArray[np.int32],
+        given: _Given,
+        nearest: NDArray[np.int32] | None,
+        factors: NDArray[np.float64] | None,
+        threads: int,
+    ) -> tuple[NDArray[np.float32], NDArray[np.int32], _Bad]:
+        """Scores of all items and the taste that says most for each."""
+    def lists(
+        self,
+        users: NDArray[np.int32],
+        given: _Given,
+        nearest: NDArray[np.int32] | None,
+        factors: NDArray[np.float64] | None,
+        excluded: ItemLists,
+        *,
+        k: int,
+        threads: int,
+        allowed: NDArray[np.uint8] | None = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int, NDArray[np.float64], _Bad]:
+        """``(top, scores, tastes, n_found, nan_user, scales, bad)``, as of `list_with_vectors` and of `parts`."""
+
+class OneUserBlendLists:
+    """As `OneUserLists`, of a program that is whole."""
+
+    def __init__(
+        self,
+        program: BlendProgram,
+        excluded: ItemLists,
+        *,
+        k: int,
+        allowed: NDArray[np.uint8] | None,
+        user_ids: IdColumn | None,
+        item_ids: IdColumn,
+    ) -> None: ...
+    def columns(self, user: int, user_text: str | None = None) -> ArrowColumns | None:
+        """As `OneUserLists.columns`, without distances; None also where scores of a member are not finite."""
+
+def shared_scores(
+    vectors: NDArray[np.float32], past: NDArray[np.int32], items: NDArray[np.int32], scores: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Scores of items, each shared among past items in proportion to their positive inner products with the item."""
+
+def least_squares_evidence(
+    vectors: NDArray[np.float32],
+    gram: NDArray[np.float64],
+    ridge: float,
+    past: NDArray[np.int32],
+    extra: NDArray[np.float64],
+    items: NDArray[np.int32],
+) -> NDArray[np.float32]:
+    """``(1 + extra_i) <y_j, A^-1 y_i>`` with ``A = gram + ridge I + sum of extra_i y_i y_i'`` over the past items."""
+
 def rank_with_scores(
     scores: NDArray[np.float32],
     users: NDArray[np.int32],
@@ -832,31 +948,6 @@ def add_standardized(total: NDArray[np.float32], scores: NDArray[np.float32], we
     """``total += weight * (scores - mean) / standard deviation`` by rows, in place; rows of equal scores add nothing.
 
     Gives the first row with a score that is not finite, -1 where there is none.
-    """
-
-def add_taste_parts(
-    values: NDArray[np.float32],
-    parts: NDArray[np.float32],
-    first: NDArray[np.int64],
-    weight: float,
-    threads: int,
-) -> tuple[NDArray[np.float64], int]:
-    """``values += weight * parts / deviation`` in place, with that of each user's scores, the sums of the parts.
-
-    Gives what the mean of the scores takes from all of a user's, and the first user with a score that is not finite, -1
-    where there is none. User i has the rows ``first[i]:first[i + 1]``.
-    """
-
-def spread_over_tastes(
-    values: NDArray[np.float32],
-    rest: NDArray[np.float32],
-    first: NDArray[np.int64],
-    shares: NDArray[np.float64],
-    threads: int,
-) -> None:
-    """Add rows of ``rest``, one for each user, to the user's rows in proportion to their positive values, in place.
-
-    By ``shares``, one for each row, where no value is positive.
     """
 
 def taste_totals(

@@ -36,7 +36,17 @@ EXTRAS = {
         ("starlette>=0.40", "uvicorn>=0.30", "httptools>=0.6", "uvloop>=0.19", "msgspec>=0.18", "httpx>=0.27"),
         "the HTTP server and its client",
     ),
-    "postgresql": Extra(("psycopg[binary]>=3.1",), "feedback of the server in PostgreSQL"),
+    "postgresql": Extra(
+        ("psycopg[binary]>=3.1",), "PostgreSQL: feedback of the server, tables from a query, lists written there"
+    ),
+    "cloud": Extra(
+        ("fsspec>=2024.6", "s3fs>=2024.6", "gcsfs>=2024.6"), "tables in object stores: s3:// and gs:// addresses"
+    ),
+    "sql": Extra(
+        ("sqlalchemy>=2", "duckdb>=1.1", "pyarrow>=15"),
+        "tables from a query to DuckDB or a database of SQLAlchemy; PostgreSQL needs the postgresql extra",
+    ),
+    "redis": Extra(("redis>=5",), "lists written to Redis"),
     "notebook": Extra(("anywidget>=0.9",), "the page as a widget in notebooks"),
     "cluster": Extra(("dask>=2024.8", "distributed>=2024.8"), "training and lists on a Dask cluster"),
     "spark": Extra(("pyspark>=3.5",), "lists of a saved model in Spark"),

@@ -48,6 +48,8 @@ REQUEST_HISTORY = 10_000
 """Items in one history."""
 LIST_ITEMS = 50_000
 """Items in all lists of one answer: the length times the number of lists."""
+PAGE_ITEMS = 1_000
+"""Items on all pages of a list: the token of the next page names them."""
 FEATURE_CELLS = 200_000
 """Persons times distinct names of features in one request: the cells of the table that they form."""
 FEATURE_NAME = 200

@@ -16,12 +16,14 @@ from tastespace.answers.catalog import Catalog, model_facts
 from tastespace.answers.display import Display
 from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
+from tastespace.answers.pages import lists_after
 from tastespace.answers.people import People, Person
 from tastespace.answers.requests import (
     LimitQuery,
     ListQuery,
     ModelQuery,
     NeighborQuery,
+    PageQuery,
     Query,
     as_field,
     factors_by_number,
@@ -96,20 +98,29 @@ class PageAnswers:
 
     # ---- answers about one person ----------------------------------------------------------------------------
 
-    def recommendations(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
-        """One list; ``options`` as in `AnswerOptions`, past items as JSON has their ids."""
+    def recommendations(
+        self, user: Any = None, *, history: Sequence[Any] | None = None, after: str | None = None, **options: Any
+    ) -> Json:
+        """One list; ``options`` as in `AnswerOptions`, past items as JSON has their ids. ``after``: one page of it."""
         asked = self._options(options)
-        found: Recommendations | AnswerError
-        if history is None:
-            (found,) = self.lists.for_users([user], asked)
-        elif len(history):
-            (items,) = self.lists.for_people([self._person(None, history, asked)], asked)
-            found = Recommendations(None, self.catalog.generation, items)
+        if after is None:
+            (found,) = self._lists(user, history, asked)
         else:
-            (found,) = self.lists.for_histories([self.catalog.history_rows([])], asked)
+            items = self.catalog.train.items
+            (found,) = lists_after(lambda changed: self._lists(user, history, changed), items, user, asked, after)
         if isinstance(found, AnswerError):
             raise found
         return {**asdict(found), "unknown_items": self._unknown(history)}
+
+    def _lists(
+        self, user: Any, history: Sequence[Any] | None, asked: AnswerOptions
+    ) -> Sequence[Recommendations | AnswerError]:
+        if history is None:
+            return self.lists.for_users([user], asked)
+        if not len(history):
+            return self.lists.for_histories([self.catalog.history_rows([])], asked)
+        (items,) = self.lists.for_people([self._person(None, history, asked)], asked)
+        return [Recommendations(None, self.catalog.generation, items)]
 
     def shelves(self, user: Any = None, *, history: Sequence[Any] | None = None, **options: Any) -> Json:
         """A row of items for each interest."""
@@ -220,7 +231,11 @@ class PageRequests:
             case "GET", ["v1", "items", item, "similar"]:
                 answers, near = self._read(NeighborQuery, query)
                 return answers.similar(id_from_text(answers.catalog.train.items, item, "item"), near.k or 10)
-            case "GET", ["v1", "users", user, "recommendations" | "shelves" | "interests" as what]:
+            case "GET", ["v1", "users", user, "recommendations"]:
+                answers, paged = self._read(PageQuery, query)
+                user_id, items = id_from_text(answers.catalog.train.users, user, "user"), answers.catalog.train.items
+                return answers.recommendations(user_id, after=paged.after, **query_options(paged, items))
+            case "GET", ["v1", "users", user, "shelves" | "interests" as what]:
                 answers, asked = self._read(ListQuery, query)
                 user_id = id_from_text(answers.catalog.train.users, user, "user")
                 found: Json = getattr(answers, what)(user_id, **query_options(asked, answers.catalog.train.items))
@@ -231,8 +246,10 @@ class PageRequests:
                 named = id_from_text(train.users, user, "user"), id_from_text(train.items, item, "item")
                 return answers.explanation(*named, **query_options(asked, train.items))
             case "POST", ["v1", "recommendations"]:
-                answers, given = self._with_body(query, body, "users", "histories")
+                answers, given = self._with_body(query, body, "users", "histories", "after")
                 users, histories = given.pop("users", None), given.pop("histories", None)
+                if given.get("after") is not None and (histories is None or len(histories) != 1):
+                    raise AnswerError("invalid_request", "after is for one history.", "Give one of histories.")
                 if histories is not None:
                     return {"lists": [answers.recommendations(history=one, **given) for one in histories]}
                 typed = ids_in_type(answers.catalog.train.users, users or (), "user")

@@ -121,8 +121,9 @@ class ListAnswers:
         together: dict[int, list[int]] = defaultdict(list)
         for at, person in enumerate(people):
             mute, boost = self.choices(person, options)
-            if mute or boost or person.also_seen is not None:
-                mask = _without(allowed, person.also_seen, self.catalog.train.n_items)
+            also_seen = person.also_seen if options.exclude_seen else None
+            if mute or boost or also_seen is not None:
+                mask = _without(allowed, also_seen, self.catalog.train.n_items)
                 (lists[at],) = self._made(_lists_of(person.model, options, mask, mute, boost), person.model,
                                           [person.row], options)  # fmt: skip
             else:

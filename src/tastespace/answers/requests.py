@@ -27,8 +27,8 @@ _NUMBER = {
     float: re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE),
 }
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_MEANT_WHEN_BLANK = ("mute", "boost")
-"""Fields that say something when they are blank: nothing is muted or boosted, whatever the profile says."""
+_MEANT_WHEN_BLANK = ("mute", "boost", "after")
+"""Fields that say something when they are blank: nothing is muted or boosted, whatever the profile says; page one."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class ListFields:
     filter: str | None = None
     on_unknown: Literal["error", "popular"] = "error"
     because: bool = True
+    include_seen: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,33 @@ class ListQuery(ModelQuery, ListFields):
     include: tuple[str, ...] = ()
     mute: str | None = None
     boost: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageQuery(ListQuery):
+    """Query of a list that may be one page of several."""
+
+    after: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PopularQuery(ModelQuery):
+    """Query of popular items: in a window of time such as 7d, or by the rise in it."""
+
+    k: Length | None = None
+    since: str | None = None
+    trending: bool = False
+    filter: str | None = None
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TogetherQuery(ModelQuery):
+    """Query of items taken together with one, within a time such as 1d."""
+
+    k: Length | None = None
+    within: str | None = None
+    filter: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +153,7 @@ def read_body(body: Mapping[str, Any], others: Sequence[str]) -> dict[str, Any]:
     for name, value in body.items():
         if name not in hints and name not in others:
             raise _unknown_field(name, "body", [*hints, *others])
-        if value is None or name == "item":
+        if value is None or name in ("item", "after"):
             found[name] = value
         elif name in hints:
             found[name] = _checked(name, hints[name], value, _from_json)
@@ -163,6 +191,7 @@ def same_options(given: Any) -> dict[str, Any]:
     """Return `ListFields` of a query or a body as options; ``k`` only where it is given."""
     found = {one.name: getattr(given, one.name) for one in fields(ListFields)}
     found["filter"] = found["filter"] or None
+    found["exclude_seen"] = not found.pop("include_seen")
     if found["k"] is None:
         del found["k"]
     return found

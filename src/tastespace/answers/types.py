@@ -91,6 +91,20 @@ class Recommendations:
     """``"popular"`` where nothing is known of the user."""
     unknown_items: list[Id] = field(default_factory=list)
     """Items of a history that the model does not know and that were left out."""
+    next: str | None = None
+    """Token of the next page, where a page was asked for and there are more."""
+
+
+@dataclass(slots=True)
+class CountedItem:
+    """An item of a list that counts people."""
+
+    item: Id
+    title: str | None
+    category: str | None
+    rank: int
+    score: float
+    users: int
 
 
 @dataclass(slots=True)

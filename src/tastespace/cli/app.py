@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -22,7 +23,7 @@ import tastespace
 from tastespace._util.interrupts import interrupts_end_task
 from tastespace.cli.config import configured
 from tastespace.cli.flag_groups import with_flag_groups
-from tastespace.errors import Argument, Call, ParameterError, TastespaceError, shortened
+from tastespace.errors import Argument, Call, ParameterError, TastespaceError, require_path, shortened
 
 if TYPE_CHECKING:
     from tastespace._util.terminal import Console
@@ -152,6 +153,10 @@ def name_flags_in_errors(command: Any) -> None:
     def run(*args: Any, **kwargs: Any) -> None:
         _notes_in_flags.flags = flags
         try:
+            for name, value in kwargs.items():
+                for one in value if isinstance(value, list) else [value]:
+                    if isinstance(one, Path):  # an address would become a folder called s3:
+                        require_path(one, flags.get(name))
             callback(*args, **kwargs)
         except TastespaceError as problem:
             if all(type(part) is str for part in problem.args):
@@ -176,6 +181,10 @@ COMMANDS = [
         "Learn from more interactions, at the cost of these, and save the updated model.",
     ),
     LazyCommand(
+        "run_daily:run_daily", "run-daily shop.toml --dry-run",
+        "Do the work of a night: read, learn, compare with the served model, save, switch the server, write lists.",
+    ),
+    LazyCommand(
         "recommend:recommend", "recommend shop.model ann bob -k 5 --format json",
         "Recommend items to some users, to all, or to users who are not in the model.",
     ),
@@ -198,6 +207,14 @@ COMMANDS = [
         "recommend:explain", "explain shop.model ann jam", "Explain the rank of an item for a user.",
     ),
     LazyCommand("recommend:similar", "similar shop.model jam", "List items like an item, or users like a user."),
+    LazyCommand(
+        "shop_lists:popular", "popular shop.model --since 7d --trending",
+        "List the most popular items, of all time or of a window of time, or those whose popularity rises.",
+    ),
+    LazyCommand(
+        "shop_lists:together", "together shop.model jam", "List the items that the same people take as an item."
+    ),
+    LazyCommand("shop_lists:next_items", "next shop.model tea jam", "List the items that come next in a session."),
     LazyCommand(
         "serve:serve", "serve shop.model --port 8000",
         "Serve a saved model over HTTP: lists, shelves, explanations, feedback, and a page at /.",

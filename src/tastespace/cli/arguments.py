@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import polars as pl
 import typer
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
 from tastespace.answers.display import Display
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.options import DISLIKE, FileLayout
-from tastespace.data.reading.tables import open_file, to_polars
+from tastespace.data.reading.sources import local_files
+from tastespace.data.reading.tables import files_of, open_file, to_polars
 from tastespace.data.reading.text_tables import read_text, shown_names
 from tastespace.errors import DataError, ParameterError, nearest
 from tastespace.models import Recommender
@@ -39,6 +41,10 @@ NoHeaderOption = Annotated[
 EncodingOption = Annotated[str | None, typer.Option(help="Encoding of text files, such as cp1252; by default UTF-8.")]
 DateFormatOption = Annotated[
     str | None, typer.Option(help="Format of the dates in --timestamp, such as %m/%d/%Y; recognized unless given.")
+]
+QueryOption = Annotated[
+    str | None,
+    typer.Option(help="Statement for the database at the address of the data: 'SELECT user, item FROM clicks'."),
 ]
 ItemsIdOption = Annotated[
     str | None, typer.Option(help="Column of item ids in --items; by default as in the interactions, or item.")
@@ -167,11 +173,16 @@ def open_model(path: Path) -> Recommender:
     return load(path)
 
 
-def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_TEXT) -> pl.DataFrame:
-    """A file of attributes: Parquet, JSON lines, or text with a header, in which ids stay as they are written.
+def read_attributes(path: str | Path, column: str, kind: str, text: TextFlags = PLAIN_TEXT) -> pl.DataFrame:
+    """A file or address of attributes: Parquet, JSON lines, or text with a header, in which ids stay as written.
 
     A given delimiter that the header does not have is that of another file of the command: it is then recognized.
     """
+    with local_files(files_of(path)) as files:
+        return pl.concat([_read_attributes(one, column, kind, text) for one in files], how="vertical_relaxed")
+
+
+def _read_attributes(path: str | Path, column: str, kind: str, text: TextFlags) -> pl.DataFrame:
     how = text.for_reader()
     delimiter, encoding = how["delimiter"], how["encoding"]
     columns = open_file(path, FileLayout(delimiter, True, encoding)).columns
@@ -183,7 +194,7 @@ def read_attributes(path: Path, column: str, kind: str, text: TextFlags = PLAIN_
     return pl.DataFrame([table.read(name).alias(name) for name in columns])
 
 
-def read_items(path: Path, column: str | int | None, items_id: str | None, text: TextFlags) -> pl.DataFrame:
+def read_items(path: str | Path, column: str | int | None, items_id: str | None, text: TextFlags) -> pl.DataFrame:
     """`--items`: item attributes; ``items_id`` names the column of their ids, which is called ``item`` then."""
     usual = column if isinstance(column, str) else "item"
     frame = read_attributes(path, items_id or usual, "item", text)
@@ -191,8 +202,8 @@ def read_items(path: Path, column: str | int | None, items_id: str | None, text:
         return frame
     if items_id not in frame.columns:
         raise DataError(
-            f"--items-id {items_id}: {path} has no such column; its columns are {shown_names(frame.columns)}."
-            + nearest(items_id, frame.columns)
+            f"--items-id {items_id}: {shown_address(path)} has no such column; its columns are "
+            f"{shown_names(frame.columns)}." + nearest(items_id, frame.columns)
         )
     return frame.drop("item" if items_id != "item" else [], strict=False).rename({items_id: "item"})
 
@@ -205,7 +216,7 @@ def read_user_features(
 
 
 def read_item_attributes(
-    path: Path,
+    path: str | Path,
     train: Interactions,
     column: str | int | None = "item",
     items_id: str | None = None,
@@ -220,12 +231,12 @@ def read_item_attributes(
     return aligned_attributes(_with_ids(path, frame, train.items, key, "item"), train.items, "item", "item")
 
 
-def _with_ids(path: Path, frame: pl.DataFrame, ids: IdMap, column: str, kind: str) -> pl.DataFrame:
+def _with_ids(path: str | Path, frame: pl.DataFrame, ids: IdMap, column: str, kind: str) -> pl.DataFrame:
     """The frame with its ids in the column ``kind``, in the type of ``ids`` where possible."""
     if column not in frame.columns:
         raise DataError(
-            f"{path} has no column {column!r} of {kind} ids; its columns are {', '.join(map(repr, frame.columns))}."
-            + nearest(column, frame.columns)
+            f"{shown_address(path)} has no column {column!r} of {kind} ids; its columns are "
+            f"{', '.join(map(repr, frame.columns))}." + nearest(column, frame.columns)
         )
     if column != kind:
         frame = frame.drop(kind, strict=False).rename({column: kind})

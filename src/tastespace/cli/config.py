@@ -26,6 +26,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
+from tastespace._util.addresses import masked_address
 from tastespace.errors import ParameterError, nearest
 
 if sys.version_info >= (3, 11):
@@ -41,19 +42,19 @@ def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
     """A command, called ``title``, with `--config FILE` and `--print-config`."""
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command)
-    flags = {_flag(name, hints[name]): name for name in own.parameters}
+    flags = {_flag(name, hints[name]): name for name in own.parameters if name != _CONFIG}
 
     def read(context: typer.Context, path: Path | None) -> Path | None:
         if path is not None:
             values = {
                 name: value if isinstance(value, list) or not _takes_several(hints[name]) else [value]
-                for name, value in _section(path, title, flags).items()
+                for name, value in _section(path, title, flags, is_optional=_CONFIG in own.parameters).items()
             }
             context.default_map = {**(context.default_map or {}), **values}
         return path
 
     def run(**values: Any) -> None:
-        values.pop(_CONFIG)
+        path = values.pop(_CONFIG)
         if values.pop(_PRINT):
             by_flag = {flag: values[name] for flag, name in flags.items()}
             given = {flag: value for flag, value in by_flag.items() if value not in (None, [], ())}
@@ -61,14 +62,22 @@ def configured(command: Callable[..., None], title: str) -> Callable[..., None]:
 
             sys.stdout.write(tomli_w.dumps({title: {flag: _plain(value) for flag, value in given.items()}}))
             raise typer.Exit
-        command(**values)
+        command(**values, **({_CONFIG: path} if takes_file else {}))
 
     config = typer.Option("--config", help="TOML file with the flags of this command.", is_eager=True, callback=read)
     shown = typer.Option("--print-config", help="Print the flags as TOML instead of running.")
-    added = {_CONFIG: (Annotated[Path | None, config], None), _PRINT: (Annotated[bool, shown], False)}
+    added: dict[str, tuple[Any, Any]] = {
+        _CONFIG: (Annotated[Path | None, config], None),
+        _PRINT: (Annotated[bool, shown], False),
+    }
+    takes_file = _CONFIG in own.parameters  # the command reads other tables of the file, too
+    if takes_file:
+        text = "TOML file with the tables of the commands: [fit], [update], [recommend], ..."
+        argument = typer.Argument(help=text, is_eager=True, callback=read)
+        added[_CONFIG] = Annotated[Path, argument], inspect.Parameter.empty
     run.__doc__, run.__name__ = command.__doc__, title
     run.__annotations__ = {**hints, **{name: kind for name, (kind, _) in added.items()}}
-    parameters = [p.replace(annotation=hints[name]) for name, p in own.parameters.items()]
+    parameters = [p.replace(annotation=hints[name]) for name, p in own.parameters.items() if name != _CONFIG]
     for name, (kind, default) in added.items():
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
@@ -90,15 +99,20 @@ def _takes_several(hint: Any) -> bool:
     return any(get_origin(one) is list for one in (kind, *get_args(kind)))
 
 
-def _section(path: Path, command: str, flags: dict[str, str]) -> dict[str, Any]:
+def read_config(path: Path) -> dict[str, Any]:
+    """The tables of a config file."""
     try:
         with path.open("rb") as file:
-            found = tomllib.load(file)
+            return tomllib.load(file)
     except OSError as problem:
         raise ParameterError(f"--config {path}: cannot be read ({problem.strerror}).") from problem
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
         raise ParameterError(f"--config {path} is not TOML: {problem}.") from problem
-    section = found.get(command)
+
+
+def _section(path: Path, command: str, flags: dict[str, str], is_optional: bool = False) -> dict[str, Any]:
+    found = read_config(path)
+    section = found.get(command, {} if is_optional else None)
     events = found.get("events")
     if isinstance(events, dict) and "event" in flags and isinstance(section, dict) and "event" not in section:
         section = {**section, "event": [f"{kind}={weight}" for kind, weight in events.items()]}
@@ -123,4 +137,6 @@ def _plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Path):
+        return str(value)
+    return masked_address(value) if isinstance(value, str) else value

@@ -15,6 +15,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from tastespace._util.addresses import is_address, shown_address
 from tastespace._util.interrupts import interrupts_end_step
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings, print_notes
@@ -90,7 +91,8 @@ def fit(
         list[str],
         typer.Argument(
             help="A Parquet, CSV, TSV or JSON lines file, or several read as one; an .inter file of RecBole; "
-            "the name of a data set; or town (synthetic)."
+            "a folder of Parquet files; an address (s3://, gs://, https://, or a database with --query); the name of "
+            "a data set; or town (synthetic)."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory of the model.")],
@@ -195,7 +197,8 @@ def fit(
         model, parameters = read_params(params, model)
     options = _cluster_options(cluster, partitions, rounds, compress, cluster_storage)
     _require_checkpoint(checkpoint, resume, options)
-    about = {"data": data[0] if len(data) == 1 else ", ".join(data)} if card else None
+    named = ", ".join(map(shown_address, data))
+    about = {"data": named} if card else None
     if options is not None and model is None:
         model = "dpcml"
     if model is None:
@@ -222,14 +225,14 @@ def fit(
                 min_user=table.min_user, min_item=table.min_item,
             )  # fmt: skip
             chosen.save(out, card=about)
-        messages.print(f"{', '.join(data)}: {chosen.train_!r}", highlight=False, markup=False)
+        messages.print(f"{named}: {chosen.train_!r}", highlight=False, markup=False)
         messages.print(f"saved {chosen!r} to {out}", highlight=False, markup=False)
         return
     if target is not None and table.kind is None:
         raise ParameterError(f"--target {target}: give --kind as well, the column of kinds of events.")
     whole = table.with_half_life(table.load(data, threads, spill=spill, memory=memory))
     wanted = None if target is None else table.load(data, threads, part=True, target=target)
-    messages.print(f"{', '.join(data)}: {whole!r}", highlight=False, markup=False)
+    messages.print(f"{named}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     if model is None:
         with _stopped(out):
@@ -245,7 +248,7 @@ def fit(
     else:
         share = _VALID if valid is None else valid
         with _stopped(out, parameters.get("checkpoint")):
-            fitted, figures, notes = _fit_and_measure(
+            fitted, figures, notes = fit_and_measure(
                 create_seeded(model, seed, threads, **parameters), whole, share, seed, threads, options, wanted
             )
             if about is not None and figures:
@@ -352,7 +355,9 @@ def _cluster_options(
 
 def _are_parquet(data: list[str]) -> bool:
     """Return True where the arguments name Parquet files, folders or patterns of them, which workers can read."""
-    return all(name.endswith((".parquet", ".pq")) or require_path(name).is_dir() for name in data)
+    return all(
+        not is_address(name) and (name.endswith((".parquet", ".pq")) or require_path(name).is_dir()) for name in data
+    )
 
 
 def _fitted(
@@ -374,7 +379,7 @@ def _fitted(
     return supported(model).fit(train, valid=valid, cluster=within(cluster, name))
 
 
-def _fit_and_measure(
+def fit_and_measure(
     model: Recommender,
     whole: Interactions,
     valid: float,

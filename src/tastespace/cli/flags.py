@@ -8,12 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from tastespace._util.addresses import is_address, shown_address
 from tastespace.cli.arguments import (
     DateFormatOption,
     DelimiterOption,
     EncodingOption,
     ItemsIdOption,
     NoHeaderOption,
+    QueryOption,
     TextFlags,
     read_attributes,
     read_items,
@@ -28,7 +30,7 @@ from tastespace.models import Recommender, registry
 
 DataArgument = Annotated[
     str | None,
-    typer.Argument(help="A Parquet, CSV, TSV or JSON lines file, the name of a data set, or town (synthetic)."),
+    typer.Argument(help="A Parquet, CSV, TSV or JSON lines file, an address, the name of a data set, or town."),
 ]
 Rating = Annotated[str | None, typer.Option("--rating", help="Column of ratings, for --min-rating.")]
 MinRating = Annotated[float | None, typer.Option("--min-rating", help="Keep rows with at least this rating.")]
@@ -66,16 +68,21 @@ class TableFlags:
     ] = None
     min_user: Annotated[int, typer.Option("--min-user", help="Drop users with fewer interactions.")] = 1
     min_item: Annotated[int, typer.Option("--min-item", help="Drop items with fewer interactions.")] = 1
-    items: Annotated[Path | None, typer.Option("--items", help="File of item attributes: title, genres, ...")] = None
+    items: Annotated[
+        str | None, typer.Option("--items", help="File or address of item attributes: title, genres, ...")
+    ] = None
     items_id: ItemsIdOption = None
     all_items: Annotated[
         bool, typer.Option("--all-items", help="With --items: keep its items without interactions, too.")
     ] = False
-    users: Annotated[Path | None, typer.Option("--users", help="File of user attributes: age, likes, ...")] = None
+    users: Annotated[
+        str | None, typer.Option("--users", help="File or address of user attributes: age, likes, ...")
+    ] = None
     delimiter: DelimiterOption = None
     no_header: NoHeaderOption = False
     encoding: EncodingOption = None
     date_format: DateFormatOption = None
+    query: QueryOption = None
 
     @property
     def text(self) -> TextFlags:
@@ -123,12 +130,12 @@ class TableFlags:
             for flag, value in (self.given() | ({} if spill is None else {"--spill": spill})).items():
                 if flag not in _FOR_ANY_TABLE:
                     raise ParameterError(
-                        f"{flag} {value}: {name} is a named data set and comes as it is; {flag} is for a file of your "
-                        "own."
+                        f"{flag} {shown_address(str(value))}: {name} is a named data set and comes as it is; {flag} is "
+                        "for a file of your own."
                     )
             named = synthetic.multi_interest(seed=0).interactions if name == "town" else datasets.load(name)
             return named.filter(min_user=self.min_user, min_item=self.min_item)
-        if len(files) == 1 and is_recbole(name):
+        if len(files) == 1 and not is_address(name) and is_recbole(name):
             return self._load_recbole(name, threads, part, spill)
         if self.items_id is not None and self.items is None:
             raise ParameterError(f"--items-id {self.items_id} is the column of ids in --items: give that file.")
@@ -143,6 +150,7 @@ class TableFlags:
             **text.for_reader(),
             "events": parse_events(self.event) or (None if self.kind is None else events),
             "target": target,
+            "query": self.query,
             "user_attributes": None if self.users is None else read_attributes(self.users, user_key, "user", text),
             "item_attributes": None
             if self.items is None

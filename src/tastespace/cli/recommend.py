@@ -12,6 +12,7 @@ import polars as pl
 import typer
 from rich.markup import escape
 
+from tastespace._util.addresses import is_address, shown_address
 from tastespace._util.terminal import Console, write_text
 from tastespace.cli.arguments import (
     DelimiterOption,
@@ -113,6 +114,18 @@ def recommend(
     title_column: _TitleColumn = None,
     format: _Format = Format.auto,
     out: _Out = None,
+    after: Annotated[
+        str | None,
+        typer.Option(
+            help="One page of a user's list: the token of the page before, '' for the first; printed for the next."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            help="Write the lists to a database: postgresql://host/database?table=lists or redis://host:6379/0?key=lists."
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
     index: Annotated[
         str, typer.Option(help="exact: compare all items; ann: search near each interest (tastespace index).")
@@ -154,6 +167,20 @@ def recommend(
     if sum(map(bool, (given_histories, users, features))) > 1:
         raise ParameterError("give user ids, --history or --features, not several of them.")
     all_users = not users and not given_histories and features is None
+    if to is not None:
+        given = {"--history": given_histories, "--features": features, "--rerank": rerank, "--out": out}
+        for flag, value in {**given, "--format": format is not Format.auto}.items():
+            if value:
+                raise ParameterError(
+                    f"--to {shown_address(to)}: plain lists of users are written there; leave out {flag}."
+                )
+        if not is_address(to):
+            raise ParameterError(f"--to {to}: expected an address such as redis://host:6379/0; --out is for files.")
+        options["titles"] = shown_titles
+        n_rows = opened.recommend_to(to, parse_ids(train.users, users) if users else None, k=k, **options)
+        messages = Console(stderr=True, soft_wrap=True)
+        messages.print(f"wrote {n_rows:,} rows to {shown_address(to)}", highlight=False, markup=False)
+        return
     if out is not None and all_users and rerank is None and format is Format.auto and out.suffix in STREAMED:
         options["titles"] = shown_titles
         opened.recommend_to(out, k=k, **options)  # block by block: all lists may not fit into memory
@@ -171,7 +198,15 @@ def recommend(
     user_features = None if features is None else read_user_features(features, train, text=text)
     if user_features is not None and rerank is not None:
         opened, user_features = opened.fold_in(features=user_features), None
-    if user_features is not None:
+    token = None
+    if after is not None:
+        if not wanted or len(wanted) != 1 or rerank is not None:
+            raise ParameterError(
+                "--after is for one user, without --rerank: tastespace recommend MODEL USER --after ''."
+            )
+        page = opened.recommend_page(wanted[0], n, after=after, **options)
+        found, token = page.items, page.next
+    elif user_features is not None:
         found = opened.recommend_for(None, n, features=user_features, **options)
     elif histories:
         found = opened.recommend_for(histories, n, **options)
@@ -190,6 +225,8 @@ def recommend(
         print_users_without_rows(frame, asked, {"--filter": filter, "--item": items, "--mute": mute})
     if shown_titles:
         frame = _with_titles(frame, train, shown_titles)
+    if token is not None:
+        Console(stderr=True, soft_wrap=True).print(f"next page: --after {token}", highlight=False, markup=False)
     if is_table_output(format, out):
         same = "distance" in frame.columns and frame["score"].eq_missing(-frame["distance"]).all()
         show((frame if shown_titles else add_titles(frame, train)).drop("score" if same else []))

@@ -14,6 +14,7 @@ import typer
 from rich.table import Table
 
 from tastespace import store
+from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import (
     DelimiterOption,
@@ -23,6 +24,7 @@ from tastespace.cli.arguments import (
     ItemsIdOption,
     ModelArgument,
     NoHeaderOption,
+    QueryOption,
     TextFlags,
     cast_ids,
     display_of,
@@ -43,7 +45,7 @@ from tastespace.cli.recommend import by_interest
 from tastespace.data import Interactions
 from tastespace.data.attributes import category_column, item_categories
 from tastespace.data.ids import parse_ids
-from tastespace.data.reading.tables import to_polars
+from tastespace.data.reading.tables import named_files, to_polars
 from tastespace.errors import DataError, ParameterError, UnknownIdError
 from tastespace.evaluation import METRICS, TASTE_METRICS, Report
 from tastespace.evaluation import evaluate as measure
@@ -61,7 +63,13 @@ _TASTES_AT = 20  # length of list of the metrics for users with several tastes
 
 def evaluate(
     model: ModelArgument,
-    test: Annotated[Path, typer.Argument(help="Parquet, CSV, TSV or JSON lines file with held-out interactions.")],
+    test: Annotated[
+        str,
+        typer.Argument(
+            help="File with held-out interactions, a folder of Parquet files, or an address (s3://, https://, or a "
+            "database with --query)."
+        ),
+    ],
     user: Annotated[str | None, typer.Option(help="Column of user ids; by default user.")] = None,
     item: Annotated[str | None, typer.Option(help="Column of item ids; by default item.")] = None,
     rating: Rating = None,
@@ -82,10 +90,10 @@ def evaluate(
         ),
     ] = False,
     seen: Annotated[
-        list[Path] | None,
-        typer.Option(help="File of interactions to leave out besides the training data; may be repeated."),
+        list[str] | None,
+        typer.Option(help="File or address of interactions to leave out besides the training data; may be repeated."),
     ] = None,
-    items: Annotated[Path | None, typer.Option(help="File of item attributes, in place of the model's own.")] = None,
+    items: Annotated[str | None, typer.Option(help="File of item attributes, in place of the model's own.")] = None,
     items_id: ItemsIdOption = None,
     column: Annotated[str | None, typer.Option(help="Item attribute that holds the categories.")] = None,
     on_unknown: Annotated[str, typer.Option(help="For ids that are not in the model: error or skip.")] = "error",
@@ -95,6 +103,7 @@ def evaluate(
     delimiter: DelimiterOption = None,
     no_header: NoHeaderOption = False,
     encoding: EncodingOption = None,
+    query: QueryOption = None,
     format: Annotated[Format, typer.Option(help=FORMAT_HELP)] = Format.auto,
     threads: Annotated[int, typer.Option(help="0 means all cores.")] = 0,
 ) -> None:
@@ -103,8 +112,8 @@ def evaluate(
     rules = find_protocol(protocol)
     if seen and not rules.exclude_validation:
         raise ParameterError(
-            f"--seen {seen[0]}: the protocol {protocol!r} leaves only training data out of the ranking. Use --protocol "
-            "full, or no --seen."
+            f"--seen {shown_address(seen[0])}: the protocol {protocol!r} leaves only training data out of the ranking. "
+            "Use --protocol full, or no --seen."
         )
 
     text = TextFlags(delimiter, no_header, encoding)
@@ -113,9 +122,9 @@ def evaluate(
     assert item_column is not None
     messages = Console(stderr=True, soft_wrap=True)
 
-    def read(path: Path) -> Interactions:
-        found = Interactions.from_file(
-            path,
+    def read(path: str, query: str | None = None) -> Interactions:
+        found = Interactions.from_files(
+            named_files(path),
             user=user_column,
             item=item_column,
             rating=text.column("--rating", rating),
@@ -125,6 +134,7 @@ def evaluate(
             target=target,
             part=kind is not None,
             threads=threads,
+            query=query,
             **text.for_reader(),
         )
         print_notes(found, messages)
@@ -141,7 +151,7 @@ def evaluate(
         wanted += [name for name in chosen if not METRICS[name].at_k]
     report = measure(
         opened,
-        read(test),
+        read(test, query),
         seen=[opened.train_, *map(read, seen)] if seen else None,
         protocol=rules,
         k=k or None,
@@ -152,7 +162,7 @@ def evaluate(
         only=only,
         threads=threads,
     )
-    _print_report(report, f"{test}, protocol {protocol!r}", format)
+    _print_report(report, f"{shown_address(test)}, protocol {protocol!r}", format)
     for line in report.history_note:
         messages.print(line.strip(), highlight=False)
     for reason, names in left_out.items():

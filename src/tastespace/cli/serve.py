@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.extras import missing
 from tastespace.cli.arguments import HideCategoryOption, ImagesOption, display_of
 from tastespace.data import Interactions, datasets, synthetic
@@ -69,7 +70,6 @@ def serve(
     switches to it without a pause. See docs/serving.md.
     """
     try:
-        from tastespace.serve.feedback.store import shown_address
         from tastespace.serve.process import (
             bound_socket,
             checked,

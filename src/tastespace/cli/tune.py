@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings, print_notes
 from tastespace.cli.flag_groups import GroupUse
@@ -116,7 +117,7 @@ def tune(
             require_writable(flag, path, keep=False)
     whole = table.with_half_life(table.load(source, threads))
     messages = Console(stderr=True, soft_wrap=True)
-    messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
+    messages.print(f"{shown_address(source)}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     result = search(
         model, whole, minutes=minutes, trials=trials, split=split, share=share, metric=metric, params=settings,
@@ -126,7 +127,7 @@ def tune(
         result.save(out)
     _show(result, format, messages)
     if out is not None:
-        words = ["tastespace", "fit", source, *table.words(), "--params", str(out)]
+        words = ["tastespace", "fit", shown_address(source), *table.words(), "--params", str(out)]
         messages.print(f"saved to {out}; fit it with: {shlex.join(words)} --out MODEL", highlight=False, markup=False)
 
 
@@ -203,7 +204,7 @@ def compare(
     require_half_life(table.half_life, table.timestamp)
     whole = table.with_half_life(table.load(source, threads))
     messages = Console(stderr=True, soft_wrap=True)
-    messages.print(f"{source}: {whole!r}", highlight=False, markup=False)
+    messages.print(f"{shown_address(source)}: {whole!r}", highlight=False, markup=False)
     print_notes(whole, messages)
     found = cross_validate(
         named,
@@ -326,7 +327,7 @@ def run(
     if not is_table_output(format):
         sys.stdout.write(json.dumps(result, indent=1) + "\n")
         return
-    title = f"{result['method']} on {source}, protocol {protocol!r}, accuracy in {result['unit']}"
+    title = f"{result['method']} on {shown_address(source)}, protocol {protocol!r}, accuracy in {result['unit']}"
     shown = Table(title=title, title_justify="left")
     for name in result["metrics"]:
         shown.add_column(name, justify="right")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.flag_groups import GroupUse
@@ -25,8 +27,11 @@ def update(
     model: ModelArgument,
     out: Annotated[Path, typer.Option(help="Directory of the updated model; may be that of the model itself.")],
     data: Annotated[
-        Path | None,
-        typer.Argument(help="A Parquet, CSV, TSV or JSON lines file of new interactions; not with --feedback."),
+        str | None,
+        typer.Argument(
+            help="A file of new interactions, a folder of Parquet files, or an address (s3://, https://, or a database "
+            "with --query); not with --feedback."
+        ),
     ] = None,
     feedback: Annotated[
         str | None, typer.Option(help="Learn what a server has stored: a file of SQLite, or postgresql://...")
@@ -77,10 +82,11 @@ def update(
     if feedback is not None:
         _learn_feedback(opened, model, feedback, new_items, out, table.half_life, say)
         return
-    read = table.load(str(data), threads, part=True, events=opened.train_.events)
+    assert data is not None
+    read = table.load(data, threads, part=True, events=opened.train_.events)
     if read.events is not None and opened.train_.weights is None:
         read = read.without_weights()
-    _learn(opened, cast_ids(read, opened.train_), str(data), out, table.half_life, say)
+    _learn(opened, cast_ids(read, opened.train_), shown_address(data), out, table.half_life, say)
 
 
 def _learn_feedback(
@@ -93,6 +99,20 @@ def _learn_feedback(
     say: Callable[[str], None],
 ) -> None:
     """Learn what a feedback store holds and the model does not know, and note in the store how far it has learned."""
+    with new_feedback(opened, model, location, new_items, say) as (found, note_learned):
+        if found is None:
+            opened.save(out)
+            say(f"kept as it was, saved to {out}")
+        else:
+            _learn(opened, found, "feedback", out, half_life, say)
+        note_learned(out)
+
+
+@contextlib.contextmanager
+def new_feedback(
+    opened: Recommender, model: Path, location: str, new_items: bool, say: Callable[[str], None]
+) -> Iterator[tuple[Interactions | None, Callable[[Path], None]]]:
+    """What a feedback store holds and the model does not know, and a function to call when a saved one knows it."""
     from tastespace.serve.feedback.store import open_feedback_store
     from tastespace.serve.feedback.training import feedback_for
     from tastespace.serve.served_model import model_checksum
@@ -112,12 +132,7 @@ def _learn_feedback(
         if found.n_new_items:
             say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
                 "--new-items learns them")  # fmt: skip
-        if found.data is None:
-            opened.save(out)
-            say(f"kept as it was, saved to {out}")
-        else:
-            _learn(opened, found.data, "feedback", out, half_life, say)
-        store.note_learned(model_checksum(out), found.last)
+        yield found.data, lambda out: store.note_learned(model_checksum(out), found.last)
     finally:
         store.close()
 
@@ -132,7 +147,7 @@ def _learn(
 ) -> None:
     """Update the model with new interactions, save it, and say what was done."""
     if half_life is not None:
-        new = _with_half_life(new, opened.train_, half_life)
+        new = with_half_life(new, opened.train_, half_life)
     start = time.perf_counter()
     only_dislikes = has_only_dislikes(opened.train_, new)
     found = None if only_dislikes else begin_update(opened, new)  # None: nothing is new, and a warning says so
@@ -158,7 +173,7 @@ def _learn(
     say(f"saved to {out}")
 
 
-def _with_half_life(new: Interactions, old: Interactions, half_life: str) -> Interactions:
+def with_half_life(new: Interactions, old: Interactions, half_life: str) -> Interactions:
     """New interactions with weights that continue those of a model's own."""
     if old.timestamps is None:
         raise ParameterError(

@@ -23,7 +23,7 @@ from tastespace.cluster.storage import Storage
 from tastespace.data.interactions import Interactions
 from tastespace.data.reading.options import IdArguments, ReadOptions
 from tastespace.data.reading.tables import named_files
-from tastespace.errors import InterruptedRunError, ParameterError
+from tastespace.errors import InterruptedRunError, ParameterError, require_path
 from tastespace.models.bpr import BPR
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.dpcml.start import rows_of_users
@@ -136,7 +136,7 @@ def fit_files(
     options = as_options(cluster)
     chosen = supported(model)
     given = [files] if isinstance(files, (str, Path)) else files
-    paths = [path for one in given for path in named_files(one)]
+    paths = [require_path(path) for one in given for path in named_files(one)]
     wanted = ReadOptions.of("fit_files", IdArguments, columns)
     named = {name: getattr(wanted, name) for name in IdArguments.__annotations__}
     executor = open_executor(options.cluster)

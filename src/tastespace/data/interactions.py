@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from tastespace._util.csr import merge_lists, no_items
 from tastespace.data.ids import IdMap, fits_numpy
 from tastespace.data.reading.tables import from_polars
-from tastespace.errors import Argument, DataError
+from tastespace.errors import Argument, DataError, ParameterError
 
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
@@ -135,6 +135,8 @@ class Interactions:
         from tastespace.data.reading.tables import FrameTable
 
         wanted = ReadOptions.of("from_frame", FrameArguments, options)
+        if wanted.query is not None:
+            raise ParameterError(Argument("query", wanted.query), ": it is for a database, not for a frame.")
         return build(FrameTable(frame), wanted)
 
     @classmethod
@@ -151,10 +153,14 @@ class Interactions:
         A folder stands for the Parquet files in it and below it, in the order of their names; in a partitioned folder
         (``day=2024-12-31/0.parquet``) what the names of subfolders say are columns too.
 
+        An address stands for a file, a folder of Parquet files or a pattern elsewhere (``s3://``, ``gs://``,
+        ``https://``, ...) or, with ``query``, for rows of a database (``postgresql://``, ``sqlite://``, ``duckdb://``
+        or an address of SQLAlchemy). ``${NAME}`` in it is an environment variable. Errors never show passwords.
+
         Args:
-            path: The file or folder.
-            **options: As in `from_frame`; also ``delimiter``, ``header`` and ``encoding`` of text files, and ``spill``
-                and ``memory`` for tables larger than memory: see `tastespace.data.ReadOptions`.
+            path: The file, folder or address.
+            **options: As in `from_frame`; also ``delimiter``, ``header`` and ``encoding`` of text files, ``query`` of
+                databases, ``spill`` and ``memory`` for tables larger than memory: see `tastespace.data.ReadOptions`.
         """
         from tastespace.data.reading.build import read_files
         from tastespace.data.reading.options import FileArguments, ReadOptions

@@ -212,28 +212,28 @@ class ALS(Recommender):
         ``c_ui <y_j, A^-1 y_i>`` (Hu, Koren and Volinsky, Section 5), up to what the passes of the training left open.
         """
         self.require_fitted()
-        row = self.weighted_train.matrix[[user]]
-        known = self.popularity_source.powered(self.weight_power).matrix
-        extra = self.alpha * row.data.astype(np.float64)
-        vectors = self.item_vectors_
-        own = vectors[row.indices].astype(np.float64)
+        train = self.weighted_train
+        own = slice(int(train.offsets[user]), int(train.offsets[user + 1]))
+        extra = np.full(own.stop - own.start, self.alpha)
+        if train.weights is not None:
+            extra *= train.weights[own]
         gram = computed_once(self.item_vectors_, "gram", lambda: _gram(self.item_vectors_))
-        mean = self.alpha * float(known.sum()) / known.shape[0]
-        ridge = float(self._regularization(np.array([extra.sum()]), len(vectors), mean)[0])
-        with threadpool_limits(1, "blas"):
-            normal = gram + ridge * np.eye(own.shape[1]) + (own * extra[:, None]).T @ own
-            solved = scipy.linalg.solve(normal, vectors[items].T.astype(np.float64), assume_a="pos")
-            return np.asarray((own * (1.0 + extra[:, None])) @ solved, dtype=np.float32)
+        ridge = float(self._regularization(np.array([extra.sum()]), len(self.item_vectors_), self._mean_extra)[0])
+        wanted = np.ascontiguousarray(items, dtype=np.int32)
+        return _native.least_squares_evidence(self.item_vectors_, gram, ridge, train.indices[own], extra, wanted)
+
+    @property
+    def _mean_extra(self) -> float:
+        """Mean sum of the extra confidences of a user in training."""
+        known = self.popularity_source.powered(self.weight_power)
+        return self.alpha * computed_once(known, "weight of a user", lambda: float(known.matrix.sum()) / known.n_users)
 
     def _fold_in(self, histories: Interactions) -> ALS:
         """Vectors of new users: the least-squares problem of one user, solved exactly."""
         items = self.item_vectors_.astype(np.float64)
         users = np.empty((histories.n_users, items.shape[1]), dtype=np.float32)
         whole, identity = _gram(items), np.eye(items.shape[1])
-        known = self.popularity_source.powered(self.weight_power).matrix
-        ridge = self._regularization(
-            self.alpha * histories.user_counts, len(items), self.alpha * float(known.sum()) / known.shape[0]
-        )
+        ridge = self._regularization(self.alpha * histories.user_counts, len(items), self._mean_extra)
         with threadpool_limits(1, "blas"):  # many small systems
             for user, (first, last) in enumerate(zip(histories.offsets[:-1], histories.offsets[1:], strict=True)):
                 mine = items[histories.indices[first:last]]

@@ -8,19 +8,21 @@ import logging
 from abc import ABCMeta, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace._util.interrupts import interruptible
 from tastespace._util.memory import available_gb
 from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import concat
-from tastespace.data.reading.options import ColumnArguments, TableArguments, require_arguments
+from tastespace.data.reading.options import ColumnArguments, FileArguments, TableArguments, require_arguments
 from tastespace.errors import Argument, DataError, NotFittedError, ParameterError, TrainingError, nearest
 from tastespace.models._fit_memory import require_memory_to_fit
 from tastespace.models.inference import InferenceMixin
@@ -31,16 +33,18 @@ if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
     from typing_extensions import Unpack
 
+    from tastespace.models.blend.program import Program
     from tastespace.tastes import TasteParts, Tastes
 
 log = logging.getLogger(__name__)
 
 Self = TypeVar("Self", bound="Recommender")
-TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix"
-"""Data for `Recommender.fit`: `Interactions`, a frame of any library that narwhals supports, or a SciPy matrix."""
+TrainingData: TypeAlias = "Interactions | IntoFrame | SparseMatrix | str | Path"
+"""Data for `Recommender.fit`: `Interactions`, a frame of any library that narwhals supports, a file or address, or a
+SciPy matrix."""
 
 
-_FRAME = "a frame"
+_FRAME, _FILE = "a frame", "a file"
 _ROLES = ("weight", "timestamp")
 
 
@@ -302,6 +306,22 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
         """
         return None
 
+    def past_rows(self) -> _native.PastRows | None:
+        """The matrix that `history_scores` multiplies histories with, for kernels (`models.past_rows`).
+
+        None where scores are not computed that way. A class that has its own `history_scores` needs its own.
+        """
+        return None
+
+    def vector_scores(self) -> tuple[VectorSpace, float] | None:
+        """The vectors that give `score_block`, for kernels, and a temperature t: 0, or scores are
+        ``exp((score - the user's largest) / t)``.
+
+        None where scores are not computed that way. A class that has its own `score_block` needs its own.
+        """
+        space = self.vectors()
+        return None if space is None else (space, 0.0)
+
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32] | None:
         """Contribution of each past item of the user to the scores of some items, all given by their index.
 
@@ -334,6 +354,10 @@ class Recommender(InferenceMixin, metaclass=_CheckedWhenMade):
     def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
         """Scores of all items for these users, split by taste; for models with `tastes`."""
         raise TypeError(f"{type(self).__name__} has no tastes")
+
+    def program(self) -> Program | None:
+        """The kernel that computes `taste_parts` and their lists, for models that `splits_scores`."""
+        return None
 
     # ---- parameters, as in scikit-learn --------------------------------------------------------------------
 
@@ -463,7 +487,7 @@ def _training_data(train: Any, valid: Any, columns: TableArguments) -> tuple[Int
         return data, None
     about_rows = {name: value for name, value in columns.items() if name in ColumnArguments.__annotations__}
     held_out = interactions_from("fit", valid, cast(TableArguments, about_rows), "valid", _ROLES, part=True)
-    if kind != _FRAME:
+    if kind not in (_FRAME, _FILE):
         return data, held_out
     whole = concat(data, held_out)
     return _with_ids(data, whole.users, whole.items), _with_ids(held_out, whole.users, whole.items)
@@ -474,13 +498,15 @@ def _kind(function: str, name: str, data: Any) -> str:
         return "Interactions"
     if sp.issparse(data):
         return "a sparse matrix"
+    if isinstance(data, (str, Path)):
+        return _FILE
     import narwhals as nw  # imported here: not needed for Interactions and matrices
 
     if isinstance(nw.from_native(data, pass_through=True), (nw.DataFrame, nw.LazyFrame)):
         return _FRAME
     raise DataError(
-        f"{function} expects {name} to be Interactions, a frame with the columns user and item, or a SciPy CSR matrix; "
-        f"given {type(data).__name__}."
+        f"{function} expects {name} to be Interactions, a frame with the columns user and item, a file, or a SciPy CSR "
+        f"matrix; given {type(data).__name__}."
     )
 
 
@@ -507,12 +533,12 @@ def interactions_from(
     part: bool = False,
     accepted: type = TableArguments,
 ) -> Interactions:
-    """Return ``data`` as `Interactions`; ``options`` are those of `Interactions.from_frame`, for a frame only.
+    """Return ``data`` as `Interactions`; ``options`` are those of a frame or file.
 
     Args:
         function: Name of the function that was called, for messages.
-        data: `Interactions`, a frame of any library or a SciPy matrix.
-        options: Columns and filters of a frame.
+        data: `Interactions`, a frame of any library, a file or address, or a SciPy matrix.
+        options: Columns and filters of a frame or file.
         name: Name of the argument, for messages.
         read: Roles whose columns are read where a frame has a column of that name, such as ``weight``.
         part: One user or item is enough.
@@ -527,6 +553,9 @@ def interactions_from(
     if kind == _FRAME:
         require_arguments(function, accepted, options, takes="of a frame it takes")
         return _from_frame(function, data, dict(options), name, read, part)
+    if kind == _FILE:
+        require_arguments(function, FileArguments, options, takes="of a file it takes")
+        return Interactions.from_file(data, **({"part": True} if part else {}) | dict(options))  # type: ignore[arg-type]
     for option, given in options.items():
         if option not in ("user", "item") or given != option:
             raise ParameterError(f"{option}= is for a frame, but {name} is {kind} already. Leave it out.")

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tastespace.data.interactions import Interactions
+    from tastespace.data.reading.dates import Duration
     from tastespace.evaluation.report import Report
     from tastespace.models.base import Recommender, SparseMatrix
     from tastespace.models.list_options import IndexKeywords, ListKeywords
     from tastespace.models.vector_space import VectorSpace
     from tastespace.ranking.ann import StoredIndex
     from tastespace.recommend.explanations import Explanation
+    from tastespace.recommend.pages import Page
     from tastespace.recommend.rules.rules import Rules
     from tastespace.recommend.shelves import Shelf, Shelves
     from tastespace.recommend.stores import VectorStore
@@ -176,9 +178,14 @@ class InferenceMixin:
     def recommend_to(
         self, path: str | Path, users: Ids | None = None, k: int = 10, **options: Unpack[ListKeywords]
     ) -> int:
-        """Write the lists of many users to a .parquet, .csv or .jsonl file, block by block; returns the number of rows.
+        """Write the lists of many users to a file or database, block by block; returns the number of rows.
 
-        Memory does not grow with the number of users. Options as in `recommend`. The file appears when it is complete.
+        ``path`` is a .parquet, .csv or .jsonl file, or an address: ``postgresql://host/database?table=lists`` has a row
+        for each user and rank, ``redis://host:6379/0?key=lists`` a hash with a list as JSON for each user. Readers see
+        the old lists or the new ones, whole: those of all users take the place of what was there, those of ``users``
+        are put beside the others.
+
+        Memory does not grow with the number of users. Options as in `recommend`.
         """
         from tastespace.recommend.lists import recommend_to
 
@@ -487,6 +494,72 @@ class InferenceMixin:
         from tastespace.recommend.lists import similar_users
 
         return similar_users(_recommender(self), users, k)
+
+    # ---- lists that are not about one user's taste --------------------------------------------------------
+
+    def popular_items(
+        self, k: int = 10, *, since: Duration | None = None, trending: bool = False, filter: Filter | None = None
+    ) -> Frame:
+        """The most popular items, of all time, of a window of time or by their rise: item, rank, score, users.
+
+        Args:
+            k: Length of the list.
+            since: Length of the window before the latest interaction, such as ``"7d"``; the model needs times.
+            trending: Rank by how far the number of interactions in the window (7 days unless given) is above what the
+                item's share of the four windows before gives, in standard deviations of a Poisson count.
+            filter: As in `recommend`.
+
+        >>> from tastespace import EASE, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> EASE().fit(town).popular_items(3).columns
+        ['item', 'rank', 'score', 'users']
+        """
+        from tastespace.recommend.popular import popular_items
+
+        return popular_items(_recommender(self), k, since, trending, filter)
+
+    def taken_together(
+        self, items: Ids, k: int = 10, *, within: Duration | None = None, filter: Filter | None = None
+    ) -> Frame:
+        """Items that the same people take as each of these: item, together, rank, lift, users.
+
+        ``users`` counts the people with both, ``lift`` is that number over the one that chance gives plus 10, so that a
+        few common users of rare items do not count for much. ``within``: both were taken within this time, ``"1d"``.
+        """
+        from tastespace.recommend.together import taken_together
+
+        return taken_together(_recommender(self), items, k, within, filter)
+
+    def next_items(
+        self, session: Iterable[Hashable], k: int = 10, *, filter: Filter | None = None, include_seen: bool = False
+    ) -> Frame:
+        """Items that come next in a session, a list of item ids from the oldest to the last: item, rank, score.
+
+        Late items count more than early ones, and so does what followed them in the training data, where that has
+        times; see `tastespace.recommend.together.next_scores`. Unknown items are left out.
+        """
+        from tastespace.recommend.together import next_items
+
+        return next_items(_recommender(self), session, k, filter, include_seen)
+
+    @takes_list_options
+    def recommend_page(self, user: Hashable, k: int = 10, *, after: str = "", **options: Unpack[ListKeywords]) -> Page:
+        """A page of a user's list: ``items`` as in `recommend`, and ``next``, the token of the next page.
+
+        ``after`` is the token of the page before, empty for the first one. It names what was shown, so no item comes
+        twice, whatever was learned meanwhile; nothing is stored. A list ends after 1,000 items.
+
+        >>> from tastespace import EASE, synthetic
+        >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
+        >>> model = EASE().fit(town)
+        >>> first = model.recommend_page(7, k=3)
+        >>> second = model.recommend_page(7, k=3, after=first.next)
+        >>> [*first.items["item"], *second.items["item"]] == list(model.recommend(7, k=6)["item"])
+        True
+        """
+        from tastespace.recommend.pages import recommend_page
+
+        return recommend_page(_recommender(self), user, after, ListOptions.from_keywords("recommend_page", k, options))
 
     # ---- users who were not in training --------------------------------------------------------------------
 

@@ -12,11 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace._util.checks import require_number, require_whole
 from tastespace._util.interrupts import time_check
 from tastespace._util.threads import resolve_threads
 from tastespace.data.interactions import Interactions
 from tastespace.models.base import Recommender
+from tastespace.models.past_rows import past_entries, sparse_rows
 from tastespace.models.stored_values import Declared, Sparse
 
 _PAIRS_AT_ONCE = 2_000_000  # pairs of items that a thread compares in one block: up to 100 MB
@@ -73,6 +75,10 @@ class ItemNeighbors(Recommender):
         """X S for these rows."""
         return np.ascontiguousarray((histories @ self.similarity_).toarray(), dtype=np.float32)
 
+    def past_rows(self) -> _native.PastRows:
+        """The similarities."""
+        return sparse_rows(self.similarity_)
+
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Similarities of the items at these rows to all others, 0 to those that are not neighbors."""
         self.require_fitted()
@@ -81,8 +87,7 @@ class ItemNeighbors(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The similarity of each past item to each item, 0 unless that is its neighbor, times the weight, if any."""
         self.require_fitted()
-        row = self.weighted_train.matrix[[user]]
-        return np.asarray(row.data[:, None] * self.similarity_[row.indices][:, items].toarray(), dtype=np.float32)
+        return past_entries(self, sparse_rows(self.similarity_), user, items)
 
     def _fold_in(self, histories: Interactions) -> ItemNeighbors:
         return copy.copy(self)  # scores come from the histories and S alone

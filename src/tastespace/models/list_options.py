@@ -160,6 +160,7 @@ _FOR_INDICES = tuple(name for name in _DEFAULTS if name in IndexKeywords.__annot
 _KNOWN = {
     "recommend": _FOR_LISTS,
     "recommend_to": _FOR_LISTS,
+    "recommend_page": _FOR_LISTS,
     "recommend_for": _FOR_LISTS,
     "recommend_indices": _FOR_INDICES,
 }

@@ -145,8 +145,16 @@ class SoftmaxMF(TrainedRecommender):
         """Exponentials of cosines below each user's largest one, so at most 1; lists are ranked by the cosines."""
         scores = self.vectors().scores(users, self.threads)
         scores -= scores.max(axis=1, keepdims=True)
-        scores /= 2.0 * self.temperature if self.score_temperature is None else self.score_temperature
+        scores /= self._score_temperature
         return np.exp(scores, out=scores)
+
+    def vector_scores(self) -> tuple[VectorSpace, float]:
+        """The vectors, and the temperature of the exponentials."""
+        return self.vectors(), self._score_temperature
+
+    @property
+    def _score_temperature(self) -> float:
+        return 2.0 * self.temperature if self.score_temperature is None else self.score_temperature
 
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The items' scores in `score_block`, each shared out among the past items.
@@ -156,9 +164,9 @@ class SoftmaxMF(TrainedRecommender):
         is shared in this proportion; a past item with a negative one gets nothing.
         """
         past = self.train_.indices[self.train_.offsets[user] : self.train_.offsets[user + 1]]
-        likeness = np.maximum(self.item_vectors_[past] @ self.item_vectors_[items].T, 0.0)
         scores = self.score_block(np.array([user]))[0, items]
-        return np.asarray(scores * likeness / np.maximum(likeness.sum(axis=0), 1e-12), dtype=np.float32)
+        wanted = np.ascontiguousarray(items, dtype=np.int32)
+        return _native.shared_scores(self.item_vectors_, past, wanted, np.ascontiguousarray(scores))
 
     def _fold_in(self, histories: Interactions) -> SoftmaxMF:
         """Vectors of new users: the least loss with the items and a pool of negatives fixed."""

@@ -129,7 +129,7 @@ class VectorSpace:
 
     def for_scoring(self) -> _native.ScoringVectors:
         """The vectors as the ranking kernels take them."""
-        return _native.ScoringVectors(self.native_users, self.user_terms, self._packed, self.scale)
+        return _native.ScoringVectors(self.native_users, self.user_terms, self.packed_items, self.scale)
 
     @property
     def scale(self) -> float:
@@ -164,7 +164,8 @@ class VectorSpace:
         return np.ascontiguousarray(bias, dtype=np.float32)
 
     @property
-    def _packed(self) -> _native.PackedItems:
+    def packed_items(self) -> _native.PackedItems:
+        """All items in the order in which the kernels read them, put in order once for vectors that do not change."""
         if self.metric == "l2":
             return computed_once(self.item_vectors, "packed by distance", self.packed)
         if self.item_bias is None:

@@ -63,8 +63,9 @@ class Block:
     """Rank, negatives above, negatives tied of every test item, user by user. Shape ``(n_test.sum(), 3)``."""
     test_items: NDArray[np.int32]
     """The test items that belong to `test_ranks`."""
-    source: VectorSpace | NDArray[np.float32]
-    """Source of the scores: vectors, or the scores of the block."""
+    source: VectorSpace | NDArray[np.float32] | ScoreSource
+    """Source of the scores: vectors, or the scores of the block; where a kernel made the lists without scores of all
+    items, what they are asked of."""
     scored: ScoredLists | None = None
     """Scores of the entries of `top`, where the ranker was made to give them."""
     interests: NDArray[np.int32] | None = None
@@ -88,6 +89,10 @@ class Block:
         """Scores of single items for the users at these positions and, from vectors, the interest of each score."""
         if isinstance(self.source, VectorSpace):
             return self.source.pair_scores(self.users[position], items, threads)
+        if isinstance(self.source, ScoreSource):
+            asked, at = np.unique(position, return_inverse=True)
+            scores, interests = self.source.matched(self.users[asked])
+            return scores[at, items], None if interests is None else interests[at, items]
         return self.source[position, items], None if self.interests is None else self.interests[position, items]
 
 
@@ -174,6 +179,12 @@ class BlockRanker:
                 vectors, rows, excluded, test, k=k, threads=self._threads, allowed=allowed
             )
             top = top if item_rows is None else self._item_rows(top)
+        elif self._scored and self._source.program is not None:
+            top, scores, interests, n_found, nan_user = self._source.program.lists(
+                users, self._native_excluded, k, self._threads, self._allowed
+            )
+            self._source.require_numbers(users, nan_user)
+            return Block(users, top, *_no_tests(len(users)), self._source, ScoredLists(scores, interests, n_found))
         else:
             source, matched = self._source.matched(users)
             rows, excluded, test = self._lists_of(users)
@@ -187,28 +198,41 @@ class BlockRanker:
         test_items = items[ranges(starts[users], n_test)]
         return Block(users, top, n_test, test_ranks, test_items, source, interests=matched)
 
-    def one_user_lists(self, users: IdMap, items: IdMap, with_interests: bool) -> _native.OneUserLists | None:
+    def one_user_lists(
+        self, users: IdMap, items: IdMap, with_interests: bool
+    ) -> _native.OneUserLists | _native.OneUserBlendLists | None:
         """The object that returns the list of one user as the columns of a frame; ids are those of the source.
 
         None where that takes more than one call of a kernel: for models without vectors, for few candidates, and for
         ids that are neither numbers nor text.
         """
-        if self._vectors is None or self._exact is None or not (users.is_simple and items.is_simple):
+        program = None if self._source.program is None else self._source.program.native
+        if not (users.is_simple and items.is_simple) or (
+            program is None and (self._vectors is None or self._exact is None)
+        ):
             return None
-        if self._candidates is not None and len(self._candidates) < _FEW_CANDIDATES * self._source.n_items:
+        n_candidates = self._source.n_items if self._candidates is None else len(self._candidates)
+        if program is None and n_candidates < _FEW_CANDIDATES * self._source.n_items:
             return None
         if items.numbers is None:
             offsets, text = items.utf8()
             item_ids = _native.IdColumn(offsets=offsets, text=text)
         else:
             item_ids = _native.IdColumn(numbers=items.numbers)
+        user_ids = None if users.numbers is None else _native.IdColumn(numbers=users.numbers)
+        if program is not None:
+            return _native.OneUserBlendLists(
+                program, self._native_excluded, k=self._k, allowed=self._allowed, user_ids=user_ids, item_ids=item_ids
+            )
+        assert self._vectors is not None
+        assert self._exact is not None
         return _native.OneUserLists(
             self._vectors,
             self._exact,
             self._native_excluded,
             k=self._k,
             allowed=self._allowed,
-            user_ids=None if users.numbers is None else _native.IdColumn(numbers=users.numbers),
+            user_ids=user_ids,
             item_ids=item_ids,
             with_interests=with_interests,
         )

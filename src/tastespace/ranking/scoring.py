@@ -25,6 +25,7 @@ from tastespace._util.threads import resolve_threads
 from tastespace.data.ids import IdMap
 from tastespace.errors import ParameterError
 from tastespace.models.base import Recommender
+from tastespace.models.blend.program import FoundLists, Program
 from tastespace.models.vector_space import VectorSpace
 from tastespace.ranking.blocks import Block, BlockRanker, ItemLists, ScoredLists
 from tastespace.ranking.source import Matched, Rows, Scores, ScoreSource
@@ -89,7 +90,7 @@ class Ranker(Protocol):
 
 
 _PARTS_AT_ONCE = 8_000_000  # parts of scores held at once: 32 MB
-_MORE, _FEWEST_LOOKED_AT = 3, 60  # items of a shelf, times its length or at least, whose reasons are looked at together
+_MORE, _FEWEST_LOOKED_AT = 2, 20  # items of a shelf, times its length or at least, whose reasons are looked at first
 _NONE, _UNKNOWN = -1, -2  # in place of a taste
 _DEEPER = 8  # how much longer a list gets where one group of interests found too few items in it
 
@@ -131,6 +132,7 @@ class TopK:
         return replace(self, query=positions[self.query])
 
 
+_ByTaste = tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]
 Lists = Iterator[tuple[Block, TopK]]
 """The lists of some users, block by block."""
 Lister = Callable[[NDArray[np.int32], int], Lists]
@@ -207,6 +209,8 @@ class ScoringIndex:
         self.factors: dict[int, dict[int, float]] = {}
         self._kept_parts: tuple[int, TasteParts] | None = None
         self._kept_reasons: tuple[int, NDArray[np.int32]] | None = None
+        self._kept_evidence: tuple[int, NDArray[np.int32], NDArray[np.float32]] | None = None
+        self._kept_order: tuple[Any, Any, _ByTaste] | None = None
         self.threads = resolve_threads(threads)
         _ = self.interest_space  # frozen before anything is computed from it
 
@@ -229,7 +233,14 @@ class ScoringIndex:
     def source(self) -> ScoreSource:
         """The scores that users are ranked by."""
         found = ScoreSource.of(self.model, self.space)
-        return replace(found, scores=self._scored_by_taste) if self.model.splits_scores else found
+        if self.program is None:
+            return found
+        return replace(found, scores=self._scored_by_taste, program=_TasteLists(self.program, self))
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The kernel for models that split their scores; an index is made again for a model that has changed."""
+        return self.model.program() if self.model.splits_scores else None
 
     def with_factors(self, factors: Mapping[int, Mapping[int, float]]) -> ScoringIndex:
         """The same with the parts of these users' tastes times these factors, 0 as if a taste were not there.
@@ -244,14 +255,8 @@ class ScoringIndex:
 
     def _scored_by_taste(self, users: Rows) -> Matched:
         """Scores of all items for some users, and the taste that says most for each."""
-        shape = len(users), self.train.n_items
-        found = Matched(np.empty(shape, dtype=np.float32), np.empty(shape, dtype=np.int32))
-        size = self._users_at_once
-        for first in range(0, len(users), size):
-            some = users[first : first + size]
-            scores, strongest = self._parts(some).scored(self._factors_of(some), self.threads)
-            found.scores[first : first + size], found.interests[first : first + size] = scores, strongest
-        return found
+        assert self.program is not None
+        return Matched(*self.program.totals(users, self._factors_of(users), self.threads))
 
     @property
     def _users_at_once(self) -> int:
@@ -467,7 +472,47 @@ class ScoringIndex:
         candidates: NDArray[np.int32] | None,
     ) -> list[tuple[NDArray[np.int32], NDArray[np.float32]]]:
         """`split_top_k` of a model with tastes."""
-        values = self.interest_scores(user, np.arange(self.train.n_items))
+        order, strongest, largest = self._by_taste(user, exclude_seen, candidates)
+        assert self.tastes is not None
+        of_group = np.full(int(self.tastes.counts[user]) + 1, len(groups))  # the last: of `_NONE`
+        for at, group in enumerate(groups):
+            of_group[list(group)] = at
+        group_of = of_group[strongest[order]]
+        rows_of = [order[group_of == at] for at in range(len(groups))]
+        found: list[NDArray[np.int32]] = [order[:0]] * len(groups)
+        looked_at = [0] * len(groups)
+        while True:
+            lacking = [
+                at
+                for at, (rows, length) in enumerate(zip(rows_of, lengths, strict=True))
+                if len(found[at]) < length and looked_at[at] < len(rows)
+            ]
+            if not lacking:
+                break
+            sizes = {at: looked_at[at] + max(_MORE * lengths[at], _FEWEST_LOOKED_AT, looked_at[at]) for at in lacking}
+            looked_now = np.concatenate([rows_of[at][looked_at[at] : sizes[at]] for at in lacking])
+            reasons, first = self._reason_tastes(user, looked_now), 0  # of all groups at once
+            for at in lacking:
+                rows = rows_of[at][looked_at[at] : sizes[at]]
+                looked_at[at] += len(rows)
+                two = reasons[first : first + len(rows)]
+                first += len(rows)
+                belongs = of_group[two] == at  # without a second past item the first one decides
+                supported = rows[belongs[:, 0] & (belongs[:, 1] | (two[:, 1] == _NONE))]
+                found[at] = np.concatenate([found[at], supported])[: lengths[at]]
+        return [(rows, largest[rows]) for rows in found]
+
+    def _by_taste(self, user: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> _ByTaste:
+        """A user's items in the order of what their strongest taste says, and of all items that taste and what it says.
+
+        Those of the last question are kept: names of interests and shelves ask the same.
+        """
+        kept = self._kept_order
+        if kept is not None and kept[0] == (user, exclude_seen) and kept[1] is candidates:
+            return kept[2]
+        rows = np.array([user], dtype=np.int32)
+        values, factors = self._parts(rows).values, self._factors_of(rows)
+        values = values if factors is None else values * factors[:, None].astype(np.float32)
         allowed = np.ones(self.train.n_items, dtype=bool)
         if candidates is not None:
             allowed[:] = False
@@ -475,27 +520,9 @@ class ScoringIndex:
         allowed[self.left_out(user, exclude_seen)] = False
         strongest, largest = values.argmax(axis=0), values.max(axis=0)
         left = np.flatnonzero(allowed).astype(np.int32)
-        order: NDArray[np.int32] = left[np.lexsort((left, -largest[left]))]
-        rows_of = [order[np.isin(strongest[order], list(group))] for group in groups]
-        heads = [rows[: max(_MORE * n, _FEWEST_LOOKED_AT)] for rows, n in zip(rows_of, lengths, strict=True)]
-        self._reason_tastes(user, np.concatenate(heads))  # of all groups at once
-        found = []
-        for group, own, length in zip(groups, rows_of, lengths, strict=True):
-            rows = self._supported(user, group, own, length)
-            found.append((rows, largest[rows]))
-        return found
-
-    def _supported(self, user: int, group: Sequence[int], rows: NDArray[np.int32], n: int) -> NDArray[np.int32]:
-        """The first n of these items whose two strongest past items are of these tastes."""
-        kept: list[NDArray[np.int32]] = []
-        size = max(_MORE * n, _FEWEST_LOOKED_AT)
-        while len(rows) and sum(map(len, kept)) < n:
-            some, rows = rows[:size], rows[size:]
-            two = self._reason_tastes(user, some)
-            belongs = np.isin(two, list(group))
-            kept.append(some[belongs[:, 0] & (belongs[:, 1] | (two[:, 1] == _NONE))])
-            size = _MORE * size
-        return np.concatenate(kept)[:n] if kept else rows[:0]
+        order: NDArray[np.int32] = left[np.argsort(-largest[left], kind="stable")]
+        self._kept_order = (user, exclude_seen), candidates, (order, strongest, largest)
+        return order, strongest, largest
 
     def _reason_tastes(self, user: int, items: NDArray[np.int32]) -> NDArray[np.int32]:
         """Tastes of the two past items that raise the score of each item most, ``(len(items), 2)``.
@@ -509,18 +536,39 @@ class ScoringIndex:
             kept = self._kept_reasons = user, np.full((self.train.n_items, 2), _UNKNOWN, dtype=np.int32)
         known = kept[1]
         unknown = items[known[items, 0] == _UNKNOWN]
-        evidence = self.model.evidence(user, unknown) if len(unknown) else None
+        evidence = self.evidence(user, unknown) if len(unknown) else None
         if len(unknown):
             known[unknown] = _NONE
             if evidence is None:
                 known[unknown, 0] = self.pair_interests(np.full(len(unknown), user, dtype=np.int32), unknown)[1]
             elif len(evidence):
-                two = np.argpartition(-evidence, min(1, len(evidence) - 1), axis=0)[:2]
-                values = np.take_along_axis(evidence, two, axis=0)
-                two = np.take_along_axis(two, np.argsort(-values, axis=0, kind="stable"), axis=0)
-                raising = np.take_along_axis(evidence, two, axis=0) > 0
-                known[unknown, : len(two)] = np.where(raising, self.tastes.of_user(user)[two], _NONE).T
+                tastes, column = self.tastes.of_user(user), np.arange(len(unknown))
+                for place in range(min(2, len(evidence))):
+                    best = evidence.argmax(axis=0)
+                    known[unknown, place] = np.where(evidence[best, column] > 0, tastes[best], _NONE)
+                    evidence[best, column] = -np.inf
         return known[items]
+
+    def evidence(self, user: int, items: NDArray[np.int32]) -> NDArray[np.float32] | None:
+        """`Recommender.evidence`; what was found for the last user is kept."""
+        kept = self._kept_evidence
+        if kept is None or kept[0] != user:
+            kept = (
+                user,
+                np.full(self.train.n_items, -1, dtype=np.int32),
+                np.empty((len(self.seen(user)), 0), np.float32),
+            )
+        _, place, known = kept
+        unknown = items[place[items] < 0]
+        if len(unknown):
+            found = self.model.evidence(user, unknown)
+            if found is None:
+                return None
+            place = place.copy()
+            place[unknown] = np.arange(known.shape[1], known.shape[1] + len(unknown))
+            known = np.concatenate([known, found], axis=1)
+            self._kept_evidence = user, place, known
+        return known[:, place[items]]
 
     def _own_list(self, user: int, k: int, exclude_seen: bool, candidates: NDArray[np.int32] | None) -> TopK:
         """The k best items of one user, as in `top_k`."""
@@ -635,6 +683,24 @@ class ScoringIndex:
         if scores is None:
             raise ParameterError(f"{type(self.model).__name__} does not compare items, so it has no similar ones.")
         return scores
+
+
+class _TasteLists:
+    """Lists of a model that splits its scores, with the factors of an index (`ranking.source.ListProgram`)."""
+
+    def __init__(self, program: Program, index: ScoringIndex) -> None:
+        self._program, self._index = program, index
+
+    def lists(
+        self, users: Rows, excluded: _native.ItemLists, k: int, threads: int, allowed: NDArray[np.uint8] | None
+    ) -> FoundLists:
+        """As `Program.lists`."""
+        return self._program.lists(users, self._index._factors_of(users), excluded, k, threads, allowed)
+
+    @property
+    def native(self) -> _native.BlendProgram | None:
+        """The kernel, where there are no factors and no member has to be asked for its scores."""
+        return self._program.native if self._program.is_whole and not self._index.factors else None
 
 
 def _only(numbers: Sequence[int], n: int) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,26 @@ class Matched(NamedTuple):
     interests: NDArray[np.int32]
 
 
+class ListProgram(Protocol):
+    """A kernel that goes from a model to lists without scores of all items in between."""
+
+    def lists(
+        self,
+        users: Rows,
+        excluded: _native.ItemLists,
+        k: int,
+        threads: int,
+        allowed: NDArray[np.uint8] | None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.int32], int, int]:
+        """The k best items, their scores, the interest that each matches, how many there are, and the first user with a
+        NaN score.
+        """
+
+    @property
+    def native(self) -> _native.BlendProgram | None:
+        """The kernel, where one call of it is all that a list takes."""
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreSource:
     """Scores of all items for each of some users or other queries, with names for messages.
@@ -45,6 +65,8 @@ class ScoreSource:
     users: IdMap | None = None
     """Ids of the users; None: they are queries, called by their number."""
     items: IdMap | None = None
+    program: ListProgram | None = None
+    """The kernel that makes lists of these scores, where there is one."""
 
     @classmethod
     def of(cls, model: Recommender, space: VectorSpace | None = None) -> ScoreSource:

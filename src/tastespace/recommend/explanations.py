@@ -249,7 +249,9 @@ def reasons(
     if not len(past) or not len(items):
         return [nothing] * len(items)
     if index.interest_space is None or index.tastes is not None:
-        return _by_evidence(index, row, np.asarray(items), past, k, tastes)
+        rows, shares = _by_evidence(index, row, np.asarray(items), k, tastes)
+        counts = (rows >= 0).sum(axis=1).tolist()
+        return [(own[:n], values[:n]) for own, values, n in zip(rows, shares, counts, strict=True)]
     found, weights = list_reasons(index, np.full(len(items), row, dtype=np.int32), items, min(k, len(past)))
     return list(zip(found, weights, strict=True))
 
@@ -274,8 +276,7 @@ def list_reasons(
         for user in np.unique(users).tolist():
             at = np.flatnonzero(users == user)
             own = None if tastes is None else tastes[at]
-            for place, (found, values) in zip(at, reasons(index, user, items[at], k, own), strict=True):
-                rows[place, : len(found)], shares[place, : len(found)] = found, values
+            rows[at], shares[at] = _by_evidence(index, user, items[at], k, own)
         return rows, shares
     past, closeness = _native.past_reasons(
         item_directions(space), index.has_distances, train.offsets, train.indices, users,
@@ -287,28 +288,28 @@ def list_reasons(
 
 
 def _by_evidence(
-    index: ScoringIndex,
-    row: int,
-    items: NDArray[np.integer[Any]],
-    past: NDArray[np.int32],
-    k: int,
-    tastes: NDArray[np.integer[Any]] | None,
-) -> Reasons:
-    evidence = index.model.evidence(row, items)
+    index: ScoringIndex, row: int, items: NDArray[np.integer[Any]], k: int, tastes: NDArray[np.integer[Any]] | None
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Rows of past items, -1 where there are fewer than k, and their shares: `reasons` without vectors as interests."""
+    rows, shares = np.full((len(items), k), -1, dtype=np.int32), np.zeros((len(items), k))
+    past = index.seen(row)
+    evidence = index.model.evidence(row, items) if len(past) and len(items) else None
     if evidence is None:
-        return [(past[:0], np.empty(0))] * len(items)
-    raising = np.maximum(evidence, 0).astype(np.float64)
-    shares = raising / np.maximum(raising.sum(axis=0), 1e-300)
+        return rows, shares
+    left = np.maximum(evidence, 0).astype(np.float64)
+    left /= np.maximum(left.sum(axis=0), 1e-300)
     if index.tastes is not None:
         if tastes is None:
             _, tastes = index.pair_interests(np.full(len(items), row, dtype=np.int32), items)
-        shares[index.tastes.of_user(row)[:, None] != tastes] = 0.0
-    best = np.argsort(-shares, axis=0, kind="stable")[:k]
-    found = []
-    for at in range(len(items)):
-        own = best[shares[best[:, at], at] > 0, at]
-        found.append((past[own], np.round(shares[own, at], _DECIMALS)))
-    return found
+        left[index.tastes.of_user(row)[:, None] != tastes] = 0.0
+    column = np.arange(len(items))
+    for place in range(min(k, len(past))):
+        best = left.argmax(axis=0)  # of equal ones the first
+        value = left[best, column]
+        rows[:, place] = np.where(value > 0, past[best], -1)
+        shares[:, place] = np.maximum(value, 0)
+        left[best, column] = -1.0
+    return rows, np.round(shares, _DECIMALS)
 
 
 def explanation_words(model: Recommender, found: Explanation, wording: WordingLike = None) -> str:

@@ -52,7 +52,7 @@ class UserInterests:
             scores = self.index.interest_scores(self.row, self.past)
             return scores[self.assigned_interest, np.arange(len(self.past))]
         found = np.zeros(len(self.past))
-        evidence = self.index.model.evidence(self.row, np.concatenate(self.best_items))
+        evidence = self.index.evidence(self.row, np.concatenate(self.best_items))
         ends = np.cumsum([0, *map(len, self.best_items)])
         for x in range(self.n_interests):
             own = self.assigned_interest == x

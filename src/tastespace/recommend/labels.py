@@ -104,7 +104,7 @@ class Labeler:
         """Names that fit the list at this place, each with p log(p / q)."""
         if self._categories is None or not len(items[at]):
             return []
-        membership, counts = self._categories.membership, self._popularity_source.item_counts
+        membership = self._categories.membership
         starts = membership.indptr[items[at]].astype(np.int64)
         own = membership.indices[ranges(starts, membership.indptr[items[at] + 1] - starts)]
         share = np.bincount(own, minlength=membership.shape[1]) / len(items[at])
@@ -114,27 +114,48 @@ class Labeler:
         if not len(frequent):
             return []
         frequent = frequent[np.argsort(-share[frequent], kind="stable")]
-        columns = membership[:, frequent].toarray() > 0
+        columns = [self._belongs(category) for category in frequent.tolist()]
         others = [rows for other, rows in enumerate(items) if other != at and len(rows)]
         tested = items[at] if support is None else support[at]
         found = []
         for name in [(c,) for c in range(len(frequent))] + list(combinations(range(len(frequent)), 2)):
-            belongs = columns[:, name].any(axis=1)
-            p = belongs[items[at]].mean()
-            everywhere = counts[belongs].sum() / max(1, counts.sum())
-            if p < _FITS or not len(tested) or belongs[tested].mean() < max(_SUPPORT, _LIFT * everywhere):
+            belongs = columns[name[0]] if len(name) == 1 else columns[name[0]] | columns[name[1]]
+            p = _share(belongs, items[at])
+            if p < _FITS or not len(tested):
                 continue
-            if any(belongs[items[at][:n]].mean() <= _MAJORITY for n in _HEADS if n < len(items[at])):
+            everywhere = self._share_everywhere(tuple(sorted(int(frequent[c]) for c in name)), belongs)
+            if _share(belongs, tested) < max(_SUPPORT, _LIFT * everywhere):
+                continue
+            if any(_share(belongs, items[at][:n]) <= _MAJORITY for n in _HEADS if n < len(items[at])):
                 continue
             if evidence is not None and (belongs[evidence[0]] * evidence[1]).sum() <= _MAJORITY * evidence[1].sum():
                 continue
-            elsewhere = np.mean([belongs[rows].mean() for rows in others]) if others else 0.0
+            elsewhere = sum(_share(belongs, rows) for rows in others) / len(others) if others else 0.0
             q = max(everywhere, elsewhere)
             if p >= _LIFT * q:
                 found.append(
                     (", ".join(self._categories.names[frequent[c]] for c in name), p * np.log(p / max(q, 1e-6)))
                 )
         return found
+
+    def _belongs(self, category: int) -> NDArray[np.bool_]:
+        """Mask of the items of a category."""
+        assert self._categories is not None
+        columns = computed_once(self._categories.membership, "columns", self._categories.membership.tocsc)
+        found = np.zeros(columns.shape[0], dtype=bool)
+        found[columns.indices[columns.indptr[category] : columns.indptr[category + 1]]] = True
+        return found
+
+    def _share_everywhere(self, categories: tuple[int, ...], belongs: NDArray[np.bool_]) -> float:
+        """Share of all interactions with items of these categories, computed once."""
+        counts = self._popularity_source.item_counts
+
+        def make() -> tuple[object, float]:
+            share = float(counts[belongs].sum() / max(1, counts.sum()))
+            return self._frame, share  # held with it, so that no other frame has its number
+
+        key = "share of categories", id(self._frame), self._column, categories
+        return computed_once(self._popularity_source, key, make)[1]
 
     def titles(self, rows: _Rows) -> list[str]:
         """Titles of these items where there are any, else their ids in the template."""
@@ -153,6 +174,10 @@ class Labeler:
         values = self._frame[self._column]
         categories = computed_once(self._frame, ("categories", self._column), lambda: item_categories(values))
         return categories if categories.names else None
+
+
+def _share(belongs: NDArray[np.bool_], rows: _Rows) -> float:
+    return np.count_nonzero(belongs[rows]) / len(rows)
 
 
 def set_item_attributes(model: Recommender, attributes: Any, id: str) -> None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from polars.io.plugins import register_io_source
 
 from tastespace import _native
+from tastespace._util.addresses import is_address
 from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole, require_k, require_on_unknown
 from tastespace._util.threads import require_polars, resolve_threads
@@ -48,6 +49,7 @@ from tastespace.recommend.mix import Mix, MixedLists, block_of, boosted_mix, res
 from tastespace.recommend.request import RequestedUsers, as_list, candidate_rows, requested_users, require_history
 from tastespace.recommend.rules.lists import RuledLists, apply_rules, pin_lists
 from tastespace.recommend.rules.tables import rule_tables
+from tastespace.recommend.stores.lists import write_lists
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Frames that are computed one after the other, written to one file.
@@ -156,7 +158,9 @@ class TopKLists:
             return False
         then, now = self._index.space, model.vectors()
         if now is None and self._index.tastes is not None:
-            return self.is_of(model) and model.tastes() is self._index.tastes
+            return self.is_of(model) and (
+                model.program() is self._index.program if model.splits_scores else model.tastes() is self._index.tastes
+            )
         return (
             now is not None
             and then is not None
@@ -251,7 +255,7 @@ class TopKLists:
         return None if columns is None else pl.DataFrame(columns)
 
     @cached_property
-    def _one_user_lists(self) -> _native.OneUserLists | None:
+    def _one_user_lists(self) -> _native.OneUserLists | _native.OneUserBlendLists | None:
         """Kernel for lists of one user by score alone; None where the options ask for more."""
         reorders = self._tables is not None and self._tables.reorders
         choices = is_given(self._mute) or is_given(self._boost)
@@ -430,13 +434,16 @@ def _by_id(model: Recommender, name: str, choice: Any) -> Any:
 
 def recommend_to(model: Recommender, path: str | Path, users: Any, request: ListOptions) -> int:
     """Implement `Recommender.recommend_to`."""
-    path = require_path(path)
-    if path.suffix not in STREAMED:
-        raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
+    if not is_address(path):
+        path = require_path(path)
+        if path.suffix not in STREAMED:
+            raise ParameterError(f"{path}: expected a name that ends in {', '.join(STREAMED)}.")
     require_polars("recommend_to")
     lists = TopKLists(model, request)
     requested = requested_users(model, users, request.on_unknown)
     frames = lists.frames(requested)  # a model with invalid vectors is an error before anything is written
+    if isinstance(path, str):
+        return write_lists(path, frames, lists.schema(requested.id_type), all_users=users is None)
     try:
         # An open file, not its name: after an error polars may still create the file that it was to write.
         with atomic_write(path) as temporary, temporary.open("wb") as file:

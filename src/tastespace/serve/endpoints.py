@@ -15,7 +15,7 @@ from tastespace._util.limits import EVENT_YEARS, FEATURE_CELLS, LIST_ITEMS
 from tastespace.answers.ids import id_in_type, ids_in_type, json_id, new_id_in_type
 from tastespace.answers.lists import AnswerOptions
 from tastespace.answers.people import Person
-from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, factors_by_number
+from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, PageQuery, factors_by_number
 from tastespace.answers.types import (
     AnswerError,
     ExplanationAnswer,
@@ -27,6 +27,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.data.reading.options import EVENTS
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
+from tastespace.serve import shop_lists
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
 from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
@@ -59,6 +60,7 @@ from tastespace.serve.schemas import (
     ShelvesAnswer,
     SimilarAnswer,
 )
+from tastespace.serve.shop_lists import page, page_of_histories
 from tastespace.serve.state import Slot
 
 JSON = msgspec.json.Encoder()
@@ -67,7 +69,9 @@ JSON = msgspec.json.Encoder()
 
 
 async def recommendations(call: RequestContext) -> Any:
-    """The best items for one user."""
+    """The best items for one user; with `after`, page by page."""
+    if call.query.after is not None:
+        return await page(call)
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
     counts, text = call.state.counts, slot.lists.kept_answer(user, options)
     if text is not None:
@@ -95,6 +99,11 @@ async def _batch(call: RequestContext) -> BatchAnswer:
     if len(given) != 1:
         raise HttpError(422, "invalid_request", "expected one of users, histories and features.", "Give one of them.")
     require_few(call, len(given[0]), call.state.settings.limits.batch, "lists")
+    if body.after is not None and (body.histories is None or len(body.histories) != 1):
+        raise HttpError(
+            422, "invalid_request", "after is for one history.",
+            "Give one of histories, or ask GET /v1/users/{user}/recommendations.",
+        )  # fmt: skip
     slot, options = call.slot, options_of_body(call)
     if len(given[0]) * min(options.k, slot.served.train.n_items) > LIST_ITEMS:
         raise HttpError(
@@ -107,7 +116,10 @@ async def _batch(call: RequestContext) -> BatchAnswer:
         return BatchAnswer(await call.state.compute(_lists_of_users, slot, users, options))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
-        lists = await call.state.compute(slot.lists.for_histories, histories, options)
+        if body.after is None:
+            lists = await call.state.compute(slot.lists.for_histories, histories, options)
+        else:
+            lists = await call.state.compute(page_of_histories, slot, histories, options, body.after)
         for one, items in zip(lists, body.histories, strict=True):
             one.unknown_items = slot.served.unknown_items(items)
         return BatchAnswer(lists)
@@ -406,7 +418,7 @@ async def ready(call: RequestContext) -> Any:
 _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
-    Endpoint("GET", f"{_USER}/recommendations", recommendations, Recommendations, query=ListQuery, errors=(404,)),
+    Endpoint("GET", f"{_USER}/recommendations", recommendations, Recommendations, query=PageQuery, errors=(404,)),
     Endpoint("POST", "/v1/recommendations", batch, BatchAnswer, body=BatchBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/shelves", shelves, ShelvesAnswer, query=ListQuery, errors=(404,)),
     Endpoint("POST", "/v1/shelves", shelves_for, ShelvesAnswer, body=HistoryBody, errors=(404, 413)),
@@ -420,6 +432,7 @@ ENDPOINTS = [
     Endpoint("GET", "/v1/items/search", search, FoundItems, query=LimitQuery),
     Endpoint("GET", f"{_ITEM}/similar", similar, SimilarAnswer, query=NeighborQuery, errors=(404,)),
     Endpoint("GET", f"{_ITEM}/audience", audience, AudienceAnswer, query=NeighborQuery, errors=(404,)),
+    *shop_lists.ENDPOINTS,
     Endpoint("GET", "/v1/map", catalog_map, Map),
     Endpoint("POST", "/v1/feedback", feedback, Stored, "feedback", body=FeedbackBody, errors=(404, 413)),
     Endpoint("GET", "/v1/model", model, ModelAnswer),

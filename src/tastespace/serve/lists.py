@@ -25,7 +25,7 @@ from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
-_END = b'],"fallback":null,"unknown_items":[]}'
+_END = b'],"fallback":null,"unknown_items":[],"next":null}'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -74,13 +74,23 @@ class ServedLists(ListAnswers):
             texts = [None if isinstance(one, AnswerError) else one for one in self.texts(asked, options)]
         for place, user, text in zip(at, asked, texts, strict=True):
             found[place] = text
-            if text is not None and self._keep_answers and len(text) <= _MOST_ANSWER:
-                self._answers.put((user, options), text)
+            if text is not None:
+                self._keep(user, options, text)
         return found
 
     def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | AnswerError]:
-        """A list for each user as JSON, or the error of one."""
-        return [one if isinstance(one, AnswerError) else _JSON.encode(one) for one in self.for_users(users, options)]
+        """A list for each user as JSON, or the error of one; plain lists are cached."""
+        made = self.for_users(users, options)
+        texts = [one if isinstance(one, AnswerError) else _JSON.encode(one) for one in made]
+        if options.is_length_only and self.people.is_local:
+            for user, text in zip(users, texts, strict=True):
+                if isinstance(text, bytes) and self.served.user_row(user) >= 0 and self.people.is_unchanged(user):
+                    self._keep(user, options, text)
+        return texts
+
+    def _keep(self, user: Any, options: AnswerOptions, text: bytes) -> None:
+        if self._keep_answers and len(text) <= _MOST_ANSWER:
+            self._answers.put((user, options), text)
 
     def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""

@@ -21,6 +21,7 @@ from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.profiles import Profile
 from tastespace.recommend.fold_in import folded
 from tastespace.recommend.interests import interests_at
+from tastespace.recommend.popular import Recent
 from tastespace.serve.errors import StoreError
 from tastespace.serve.feedback.store import (
     UNDO,
@@ -28,6 +29,7 @@ from tastespace.serve.feedback.store import (
     Cursor,
     FeedbackStore,
     StoredProfile,
+    event_time,
 )
 from tastespace.serve.served_model import ServedModel
 
@@ -124,8 +126,16 @@ def tastes_of(past: Sequence[Any], interests: Sequence[int], n: int) -> dict[int
 log = logging.getLogger(__name__)
 
 _MOST_FOLDED = 20_000
+_MOST_RECENT = 1_000_000
 _RETRY = 5.0  # seconds until a store that cannot be read is tried again
 _NO_CHOICE = CurrentChoice()
+
+
+def _seconds(when: str) -> float:
+    try:
+        return event_time(when).timestamp()
+    except ValueError:
+        return 0.0
 
 
 class PeopleWithFeedback(People):
@@ -140,6 +150,7 @@ class PeopleWithFeedback(People):
         self._pending: dict[Any, list[int]] = {}
         self._disliked: dict[Any, list[int]] = {}
         self._n_events: dict[Any, int] = {}  # that count, of users of either: what was folded in is older with each
+        self._recent: dict[tuple[Any, int], str] = {}  # time of each new pair of user and item, for popular items
         self._choices: dict[Any, StoredProfile] = {}
         self._with_profile = frozenset(served.model.profiles)
         self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
@@ -208,15 +219,16 @@ class PeopleWithFeedback(People):
                 weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append((*pair, weight, event.kind == UNDO))
+            events.append((*pair, weight, event.time, event.kind == UNDO))
         if events:
             users = train.users.find([one[0] for one in events]).tolist()
             items = train.items.find([one[1] for one in events]).tolist()
-            for (user, _, weight, is_undo), user_row, item_row in zip(events, users, items, strict=True):
+            for (user, _, weight, time_of, is_undo), user_row, item_row in zip(events, users, items, strict=True):
                 if is_undo:
                     self._take_back(user, item_row)
                 elif item_row >= 0 and weight:
                     self._take_one(user, user_row, item_row, weight)
+                    self._note_time(user, item_row, time_of)
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
@@ -232,6 +244,14 @@ class PeopleWithFeedback(People):
             if not disliked:
                 del self._disliked[user]
             self._n_events[user] += 1
+
+    def _note_time(self, user: Any, item: int, when: str) -> None:
+        """Keep the last time of a pair that the model does not have, however often it comes."""
+        self._recent.pop((user, item), None)
+        if item in self._pending.get(user, ()):
+            self._recent[user, item] = when
+            if len(self._recent) > _MOST_RECENT:
+                del self._recent[next(iter(self._recent))]
 
     def _take_one(self, user: Any, user_row: int, item: int, weight: float) -> None:
         """Note that a user took or dislikes an item; the last one holds."""
@@ -251,6 +271,12 @@ class PeopleWithFeedback(People):
             else:
                 kept.pop(user, None)
         self._n_events[user] = self._n_events.get(user, 0) + 1
+
+    def recent(self) -> Recent:
+        """New pairs of user and item since the model was fitted, with the last time of each."""
+        with self._lock:
+            items, times = [item for _, item in self._recent], list(self._recent.values())
+        return Recent(np.array(items, dtype=np.int32), np.array([_seconds(when) for when in times]))
 
     # ---- users ---------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME
 from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
+    CountedItem,
     FoundItem,
     FoundUser,
     HistoryItem,
@@ -87,6 +88,17 @@ class BatchBody(ListBody, kw_only=True, forbid_unknown_fields=True):
     users: list[Id] | None = None
     histories: list[list[Id]] | None = None
     features: list[dict[FeatureName, Feature]] | None = None
+    after: str | None = None
+
+
+class SessionBody(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Items of a session, from the oldest to the last."""
+
+    session: Annotated[list[Id], Meta(min_length=1)]
+    k: Positive | None = None
+    filter: str | None = None
+    include_seen: bool = False
+    exclude: list[Id] = msgspec.field(default_factory=list)
 
 
 class HistoryBody(ListBody, kw_only=True, forbid_unknown_fields=True):
@@ -168,6 +180,30 @@ class InterestsAnswer(Struct):
     history: list[HistoryItem]
     unknown_items: list[Id] = []
     """Items of the history that the model does not know and that were left out."""
+
+
+class PopularAnswer(Struct):
+    """Popular items: how many people took them, in the window where one was asked for."""
+
+    model: int
+    items: list[CountedItem]
+
+
+class TogetherAnswer(Struct):
+    """Items that people take with an item; ``score`` is the lift, ``users`` the people with both."""
+
+    item: Id
+    title: str | None
+    items: list[CountedItem]
+
+
+class NextAnswer(Struct):
+    """Items that come next in a session."""
+
+    model: int
+    items: list[Item]
+    unknown_items: list[Id] = []
+    """Items of the session that the model does not know and that were left out."""
 
 
 class SimilarAnswer(Struct):

@@ -74,8 +74,10 @@ class ServedModel(Catalog):
 
     @cached_property
     def is_small(self) -> bool:
-        """True where a list takes about a tenth of a millisecond: made from vectors, not too many of them."""
-        space = self.index.space
+        """True where a list takes some tenths of a millisecond: made by one kernel, from not too many vectors."""
+        space, program = self.index.space, self.index.program
+        if program is not None:
+            return program.is_whole and program.products <= _QUICK_PRODUCTS
         if space is None:
             return False
         vectors = len(space.user_vectors) / max(1, len(space.user_offsets) - 1)

@@ -10,7 +10,7 @@ from tests.models.given_scores import Given
 import tastespace
 from tastespace import CML, DPCML, EASE, Blend, Interactions, MostPopular, synthetic
 from tastespace.errors import DataError, ParameterError
-from tastespace.models import ALS, ItemKNN, RP3beta, SparseEASE, Spectral
+from tastespace.models import ALS, ItemKNN, Recommender, RP3beta, SoftmaxMF, SparseEASE, Spectral
 from tastespace.models.updating import histories_of
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.fold_in import folded
@@ -32,6 +32,32 @@ OTHERS = {
     "cml": lambda: CML(dim=8, epochs=3),
     "popular": MostPopular,
 }
+
+
+class Slow(Recommender):
+    """A model that the kernel of blends does not know, with the scores of another."""
+
+    @classmethod
+    def of(cls, model):
+        slow = cls()
+        slow.own, slow.train_, slow.valid_ = model, model.train_, None
+        return slow
+
+    def _fit(self, train, valid, progress):
+        """Nothing to learn."""
+
+    @property
+    def weighted_train(self):
+        return self.own.weighted_train
+
+    def score_block(self, users):
+        return self.own.score_block(users)
+
+    def history_scores(self, histories):
+        return self.own.history_scores(histories)
+
+    def evidence(self, user, items):
+        return self.own.evidence(user, items)
 
 
 def ids(data):
@@ -430,8 +456,9 @@ def test_another_number_of_tastes(fitted, data):
 
 
 def test_scores_and_tastes_of_lists_do_not_depend_on_blocks(blend, data, monkeypatch):
+    blend = Blend.of([*blend.members_[:2], Slow.of(blend.members_[2])], [0.5, 0.2, 0.3])
     whole, scores = blend.recommend(k=5), blend.score_block(np.arange(data.n_users))
-    monkeypatch.setattr("tastespace.models.blend.model._VALUES_AT_ONCE", 1)
+    monkeypatch.setattr("tastespace.models.blend.program._VALUES_AT_ONCE", 1)
     monkeypatch.setattr("tastespace.ranking.scoring._PARTS_AT_ONCE", 1)
     np.testing.assert_array_equal(blend.score_block(np.arange(data.n_users)), scores)
     assert blend.recommend(k=5).equals(whole)
@@ -444,9 +471,91 @@ def test_members_that_give_numbers_beyond_measure_are_named(data, fitted):
     class Infinite(Given):
         def history_scores(self, histories):
             found = np.zeros((histories.shape[0], data.n_items), np.float32)
-            found[0, 3] = np.inf
+            found[:1, 3] = np.inf
             return found
 
     broken = Infinite(np.zeros(data.matrix.shape)).fit(data)
     with pytest.raises(DataError, match="Infinite, a member of the blend, gave a NaN or infinite score for user"):
         Blend.of([fitted("ease"), broken], [0.5, 0.5]).score_block(np.arange(3))
+
+
+# ---- the kernel of all members ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def shelf(data):
+    """The data with categories, and some dislikes."""
+    frame = data.to_frame().with_columns(event=pl.lit("view"))
+    users, items = data.users.series.to_list(), data.items.series.to_list()
+    seen = set(zip(frame["user"], frame["item"], strict=True))
+    pairs = [(user, item) for user, item in zip(users[::7], items, strict=False) if (user, item) not in seen]
+    dislikes = pl.DataFrame(pairs, schema=["user", "item"], orient="row").with_columns(event=pl.lit("dislike"))
+    kinds = pl.DataFrame({"item": items, "genre": [["a", "b|c", "c", "", "a|c"][at % 5] for at in range(len(items))]})
+    return Interactions.from_frame(pl.concat([frame, dislikes]), kind="event", item_attributes=kinds)
+
+
+@pytest.mark.parametrize("weighting", ["ones", "weights", "dislikes and categories"])
+def test_members_in_the_kernel_and_beside_it_give_the_same(data, weighted, shelf, weighting):
+    """All members known to the kernel, and the same ones asked for their scores, which the kernel only mixes."""
+    on = {"ones": data, "weights": weighted}.get(weighting, shelf)
+    kinds = [EASE(side="items"), SparseEASE(), RP3beta(), Spectral(dim=8, linear=False), ALS(dim=8)]
+    kinds += [DPCML(dim=8, n_interests=3, epochs=3), SoftmaxMF(dim=8, epochs=4)]
+    members = [one.fit(on if one.uses_weights else on.without_weights()) for one in kinds]
+    weights = (np.arange(1, 8) / 28).tolist()
+    options = {"focus": 0.3, "lift": 0.2, "category_balance": 0.3 if on is shelf else 0.0}
+    known = Blend.of(members, weights, **options)
+    apart = Blend.of(members, weights, **options)
+    apart.members_ = [Slow.of(one) for one in members]
+    apart._directions = known._directions
+    assert known.program().is_whole
+    assert len(apart.program().given_members) == 7
+    users = np.arange(on.n_users)
+    for ours, theirs in zip(
+        (known.taste_parts(users).values, known.taste_parts(users).added, known.score_block(users)),
+        (apart.taste_parts(users).values, apart.taste_parts(users).added, apart.score_block(users)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+    lists, others = known.recommend(k=8), apart.recommend(k=8)
+    one_by_one = pl.concat([known.recommend(user, k=8) for user in on.users.series])
+    assert one_by_one.equals(lists)
+    np.testing.assert_allclose(lists["score"], others["score"], atol=2e-5)
+    assert (lists["item"] == others["item"]).mean() > 0.99  # scores that rounding swaps
+    assert (lists["interest"] == others["interest"]).mean() > 0.99
+    items = np.array([5, 0, 7])
+    np.testing.assert_allclose(known.evidence(3, items), apart.evidence(3, items), atol=1e-5)
+
+
+def test_a_blend_that_has_changed_is_computed_anew(fitted, data):
+    blend = Blend.of([fitted("ease"), SoftmaxMF(dim=8, epochs=4).fit(data)], [0.5, 0.5])
+    before, program = blend.recommend("u7", k=5), blend.program()
+    assert blend.program() is program
+    blend.members_[1].temperature = 0.02
+    assert blend.program() is not program
+    after = blend.recommend("u7", k=5)
+    assert not after["score"].equals(before["score"])
+    fresh = Blend.of(blend.members_, [0.5, 0.5]).recommend("u7", k=5)
+    assert after.equals(fresh)
+
+
+def test_scores_of_own_models_and_changed_ones_are_asked_for(fitted, data, caplog):
+    class Doubled(SparseEASE):
+        """Scores are other ones than the coefficients give."""
+
+        def history_scores(self, histories):
+            return 2 * super().history_scores(histories) ** 3
+
+        def score_block(self, users):
+            return self.history_scores(self.weighted_train.matrix[users])
+
+    doubled = Doubled().fit(data)
+    blend = Blend.of([fitted("cml"), doubled], [0.5, 0.5])
+    with caplog.at_level("INFO"):
+        blend.recommend("u7", k=5)
+        blend.recommend(k=5)
+    assert [one.message for one in caplog.records if "Doubled" in one.message] == [
+        "scores of Doubled are computed apart from the blend's kernel, which takes longer"
+    ]
+    users = np.arange(5)
+    parts = blend.taste_parts(users)
+    np.testing.assert_allclose(parts.totals(), blend.score_block(users), atol=1e-5)

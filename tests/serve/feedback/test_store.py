@@ -146,7 +146,7 @@ def test_addresses_and_files_that_cannot_be(tmp_path):
     with pytest.raises(StoreError) as refused:
         open_feedback_store("postgresql://user:secret@127.0.0.1:1/shop")
     assert "secret" not in str(refused.value)
-    assert "postgresql://...@127.0.0.1:1/shop (PostgreSQL) cannot be used" in str(refused.value)
+    assert "postgresql://***@127.0.0.1:1/shop (PostgreSQL) cannot be used" in str(refused.value)
     assert "refused" in str(refused.value)
     with pytest.raises(StoreError, match="address cannot be read") as unreadable:
         open_feedback_store("postgresql://user:secret%zz@127.0.0.1:1/shop")

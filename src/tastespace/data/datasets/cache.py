@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import http.client
 import json
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.atomic import atomic_write
 from tastespace._util.limits import DOWNLOAD_BYTES
 from tastespace.errors import DatasetError
@@ -67,7 +70,7 @@ def download(url: str, target: Path, *, timeout: float, progress: bool) -> None:
         except (_CutOffError, ConnectionError, http.client.HTTPException) as problem:
             if attempt == _ATTEMPTS:
                 raise DatasetError(f"{problem or type(problem).__name__}, {_ATTEMPTS} times in a row") from problem
-            log.warning("%s: %s; trying again.", url, problem)
+            log.warning("%s: %s; trying again.", shown_address(url), problem)
             time.sleep(_RETRY_SECONDS * 2 ** (attempt - 1))
         except TimeoutError as problem:
             raise DatasetError(f"no answer within {timeout:g} s, or too slow a one") from problem
@@ -111,12 +114,17 @@ class _KeepsTls(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         """The request to follow with."""
         if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise DatasetError(f"the server redirects to {newurl}, which is not encrypted")
+            raise DatasetError(f"the server redirects to {shown_address(newurl)}, which is not encrypted")
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _download_once(url: str, target: Path, timeout: float, progress: bool) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": "tastespace"})
+    parts = urllib.parse.urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    request = urllib.request.Request(parts._replace(netloc=host).geturl(), headers={"User-Agent": "tastespace"})
+    if parts.username is not None:  # never sent to where the server redirects
+        given = f"{urllib.parse.unquote(parts.username)}:{urllib.parse.unquote(parts.password or '')}"
+        request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(given.encode()).decode()}")
     opener = urllib.request.build_opener(_KeepsTls)
     with opener.open(request, timeout=timeout) as answer, target.open("wb") as file:
         length = answer.headers.get("Content-Length")

@@ -26,6 +26,7 @@ from tastespace.data.ids import (
 from tastespace.data.interactions import Cleaning, Interactions
 from tastespace.data.reading.dates import parse_times
 from tastespace.data.reading.options import DISLIKE, ReadOptions
+from tastespace.data.reading.sources import local_files
 from tastespace.data.reading.tables import Table, open_files, require_columns
 from tastespace.errors import Argument, DataError, ParameterError, nearest
 
@@ -33,13 +34,14 @@ log = logging.getLogger(__name__)
 
 
 def read_files(paths: Sequence[str | Path], options: ReadOptions) -> Interactions:
-    """`Interactions` from one or more files."""
-    if options.spill is None:
-        return build(open_files(paths, options.columns(), options.layout()), options)
-    from tastespace.data.out_of_core.build import build_spilled
-    from tastespace.data.out_of_core.chunks import FileChunks
+    """`Interactions` from one or more files, addresses of files, or a query."""
+    with local_files(paths, options.query) as files:
+        if options.spill is None:
+            return build(open_files(files, options.columns(), options.layout()), options)
+        from tastespace.data.out_of_core.build import build_spilled
+        from tastespace.data.out_of_core.chunks import FileChunks
 
-    return build_spilled(FileChunks(paths, options.columns(), options.layout()), options)
+        return build_spilled(FileChunks(files, options.columns(), options.layout()), options)
 
 
 def build(table: Table, options: ReadOptions) -> Interactions:

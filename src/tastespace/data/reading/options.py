@@ -57,6 +57,7 @@ class ColumnArguments(TypedDict, total=False):
     target: str | Interactions | None
     duplicates: str
     date_format: str | None
+    query: str | None
 
 
 class TableArguments(ColumnArguments, total=False):
@@ -113,7 +114,7 @@ class ReadOptions:
     """Options for reading a table, as `Interactions.from_frame`, `Interactions.from_file` and others take them.
 
     `Interactions.from_frame` and `Interactions.from_recbole` take all but those of text files (``delimiter``,
-    ``header``, ``encoding``) and of tables larger than memory (``spill``, ``memory``).
+    ``header``, ``encoding``), of databases (``query``), and of tables larger than memory (``spill``, ``memory``).
 
     >>> ReadOptions(user="who", min_rating=4)
     Traceback (most recent call last):
@@ -181,6 +182,9 @@ class ReadOptions:
     ``column_1``, ``column_2``, ..."""
     encoding: str | None = None
     """Encoding of text files, such as ``"cp1252"``. By default UTF-8; UTF-16 and UTF-32 are recognized."""
+    query: str | None = None
+    """A statement for the database at an address (``postgresql://...``, ``sqlite://FILE``, ``duckdb://FILE`` or an
+    address of SQLAlchemy), whose rows are the table."""
     spill: str | Path | None = None
     """A folder of its own in which the table is built, for tables larger than memory. Rows are sorted in passes that
     hold a part of them, and the arrays are mapped files; the result is the same. Only ids stay in memory.
@@ -219,6 +223,10 @@ class ReadOptions:
                 " needs ",
                 Argument("timestamp"),
                 ", the name of the column of times.",
+            )
+        if self.query is not None and (not isinstance(self.query, str) or not self.query.strip()):
+            raise ParameterError(
+                Argument("query", self.query), ": expected a statement: SELECT user, item FROM clicks."
             )
         require_whole("min_user", self.min_user, 0)
         require_whole("min_item", self.min_item, 0)

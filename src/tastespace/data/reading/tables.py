@@ -16,6 +16,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tastespace import _native
+from tastespace._util.addresses import is_address
 from tastespace.data.ids import plain_series
 from tastespace.data.reading._json_lines import JsonLinesTable, is_json_lines
 from tastespace.data.reading.options import ANY_LAYOUT, FileLayout
@@ -286,12 +287,17 @@ def is_pattern(path: str | Path) -> bool:
     return any(one in str(path) for one in "*?[")
 
 
-def files_of(path: str | Path) -> list[Path]:
-    """The files that a name stands for: itself or, of a folder, the Parquet files in it and in its subfolders."""
+def files_of(path: str | Path) -> list[str | Path]:
+    """The files that a name stands for: itself or, of a folder, the Parquet files in it and in its subfolders.
+
+    An address stands for itself, see `tastespace.data.reading.sources`.
+    """
+    if is_address(path):
+        return [path]
     whole = require_path(path)
     if not whole.is_dir():
         return [whole]
-    found = sorted(
+    found: list[str | Path] = sorted(
         file
         for ending in ("*.parquet", "*.pq")
         for file in whole.rglob(ending)
@@ -302,18 +308,24 @@ def files_of(path: str | Path) -> list[Path]:
     return found
 
 
-def named_files(file: str | Path) -> list[Path]:
-    """The files that a name stands for: a file, a folder of Parquet files, or a pattern."""
-    return files_of(file) if require_path(file).exists() or not is_pattern(file) else matching_files(file)
+def named_files(file: str | Path) -> list[str | Path]:
+    """The files that a name stands for: a file, a folder of Parquet files, a pattern, or an address."""
+    return (
+        files_of(file)
+        if is_address(file) or require_path(file).exists() or not is_pattern(file)
+        else matching_files(file)
+    )
 
 
-def matching_files(pattern: str | Path) -> list[Path]:
+def matching_files(pattern: str | Path) -> list[str | Path]:
     """The files that a pattern matches, by name; none at all is an error."""
+    if is_address(pattern):
+        return [pattern]
     whole = require_path(pattern)
     try:
         # relative to the root or the current folder: Path.glob takes no absolute patterns
         start = Path(whole.anchor)
-        found = sorted(path for path in start.glob(str(whole.relative_to(start))) if path.is_file())
+        found: list[str | Path] = sorted(path for path in start.glob(str(whole.relative_to(start))) if path.is_file())
     except (ValueError, OSError, NotImplementedError) as problem:
         raise DataError(f"{pattern}: no pattern of files ({problem}).") from problem
     if not found:

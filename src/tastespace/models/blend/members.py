@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import polars as pl
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from tastespace import _native
 from tastespace._util.checks import require_number
 from tastespace._util.computed_once import computed_once
 from tastespace._util.csr import ranges
@@ -137,6 +139,12 @@ class Balance:
             train.item_attributes, "balance", lambda: _category_tables(column)
         )
 
+    @property
+    def categories(self) -> dict[str, Any]:
+        """The categories of the items as the kernel of blends takes them."""
+        column = self._train.item_attributes
+        return computed_once(column, "sets of categories", lambda: _category_sets(self._membership))
+
     def of_users(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Of all items for these users: shape ``(len(users), n_items)``."""
         return np.ascontiguousarray((self._mean_of_item @ self._category_logs(users).T).T, dtype=np.float32)
@@ -161,6 +169,21 @@ def _category_tables(column: pl.Series) -> tuple[Any, Any]:
     membership = item_categories(column).membership
     counts = np.maximum(np.asarray(membership.sum(axis=1)).ravel(), 1.0)
     return membership, sp.csr_array(sp.diags_array(1.0 / counts) @ membership, dtype=np.float32)
+
+
+def _category_sets(membership: Any) -> dict[str, Any]:
+    """The different sets of categories, and which of them each item has."""
+    bounds = membership.indptr.tolist()
+    categories = np.ascontiguousarray(membership.indices, dtype=np.int32)
+    known: dict[bytes, int] = {}
+    of_item = [known.setdefault(categories[a:b].tobytes(), len(known)) for a, b in pairwise(bounds)]
+    sets = [np.frombuffer(one, dtype=np.int32) for one in known]
+    offsets = np.cumsum([0, *map(len, sets)], dtype=np.int64)
+    return {
+        "n_categories": membership.shape[1],
+        "sets": _native.ItemLists(offsets, np.concatenate([np.empty(0, np.int32), *sets])),
+        "set_of_item": np.array(of_item, dtype=np.int32),
+    }
 
 
 def _minus_log(counts: NDArray[np.float64], total: Any) -> NDArray[np.float32]:

@@ -8,13 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from tastespace import _native
 from tastespace._util.checks import require_number, require_whole
 from tastespace._util.computed_once import computed_once, freeze
-from tastespace._util.csr import ranges
 from tastespace._util.threads import resolve_threads
 from tastespace.data import split
 from tastespace.data.interactions import Interactions
@@ -28,7 +25,8 @@ from tastespace.models.blend.members import (
     named_members,
     require_same_data,
 )
-from tastespace.models.blend.weights import CandidateScores, add_standardized, best_weights, require_finite_scores
+from tastespace.models.blend.program import Program
+from tastespace.models.blend.weights import CandidateScores, best_weights
 from tastespace.models.dpcml.model import DPCML
 from tastespace.models.linear.sparse_ease import SparseEASE
 from tastespace.models.linear.spectral import normalized_matrix, singular_vectors_of
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_VALUES_AT_ONCE = 8_000_000  # parts of scores held at once: 32 MB
 _TASTE_DIM, _TASTE_ITERATIONS = 32, 3  # of directions of items where no member has vectors
 
 Self = TypeVar("Self", bound="Blend")
@@ -111,7 +108,8 @@ class Blend(Recommender):
     _balance: Balance | None = None
     _tastes: Tastes | None = None
     _taste_space: VectorSpace | None = None
-    _kept_scales: tuple[list[Recommender], int, list[float]] | None = None
+    _program: Program | None = None
+    _said_slow = False
 
     def __init__(
         self,
@@ -264,15 +262,24 @@ class Blend(Recommender):
             "recipe_": Plain((dict, type(None)), optional=True),
         }
 
+    def program(self) -> Program:
+        """The kernel that computes scores and lists from the members as they are now."""
+        self.require_fitted()
+        found = self._program
+        if found is None or not found.is_current:
+            given = [] if found is None else [type(one) for one in found.given_members]
+            found = self._program = Program(self)
+            others = sorted({type(one).__name__ for one in found.given_members if type(one) not in given})
+            if others and not self._said_slow:
+                self._said_slow = True
+                log.info(
+                    "scores of %s are computed apart from the blend's kernel, which takes longer", ", ".join(others)
+                )
+        return found
+
     def score_block(self, users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The weighted sum of the members' standardized scores, with `focus`, `lift` and `category_balance`."""
-        self.require_fitted()
-        out = np.empty((len(users), self.train_.n_items), dtype=np.float32)
-        size = max(1, _VALUES_AT_ONCE // (self.train_.n_items * max(1, self.n_tastes)))
-        for first in range(0, len(users), size):
-            parts = self.taste_parts(users[first : first + size])
-            out[first : first + size] = parts.totals(threads=resolve_threads(self.threads))
-        return out
+        return self.program().totals(users, None, resolve_threads(self.threads))[0]
 
     def taste_parts(self, users: NDArray[np.integer[Any]]) -> TasteParts:
         """Scores of all items for these users, split by taste.
@@ -281,61 +288,12 @@ class Blend(Recommender):
         tastes in proportion to these parts; where no member can be split, to the taste whose past items are nearest to
         the item. `category_balance` is added apart.
         """
-        self.require_fitted()
-        tastes, n_items, threads = self.tastes(), self.train_.n_items, resolve_threads(self.threads)
-        first = tastes.first_rows(users)
-        owner = np.repeat(np.arange(len(users)), np.diff(first))
-        values = np.zeros((len(owner), n_items), dtype=np.float32)
-        rest = np.zeros((len(users), n_items), dtype=np.float32)
-        added, is_split, has_rest = np.zeros((len(users), 1)), False, False
-        disliked = self.train_.dislike_matrix[users]
-        against = np.zeros((len(users), n_items if disliked.nnz else 1), dtype=np.float32)
-        for member, weight in zip(self.members_, self.weights_, strict=True):
-            if weight == 0 or not len(users):
-                continue
-            own = member.history_scores(tastes.histories(member.weighted_train, users))
-            if own is None:
-                has_rest = True
-                add_standardized(rest, member, float(weight), users, self.threads)
-                continue
-            is_split = True
-            if disliked.nnz:
-                against += _scaled_against(member, disliked, own, first, float(weight))
-            constants, bad = _native.add_taste_parts(values, own, first, float(weight), threads)
-            require_finite_scores(member, users, bad)
-            added[:, 0] += constants
-        shares = tastes.shares[ranges(tastes.offsets[users], np.diff(first))]
-        if has_rest and is_split:
-            _native.spread_over_tastes(values, rest, first, shares, threads)
-        elif has_rest:
-            nearest = self.interest_space().nearest_interests(users, threads)
-            number = np.arange(len(owner)) - first[:-1][owner]
-            values += np.where(nearest[owner] == number[:, None], rest[owner], np.float32(0))
-        if self.lift:
-            values *= self._lifts(shares, owner)[:, None]
-        constant = added.astype(np.float32) - against
-        if self.category_balance:
-            whole = constant if constant.shape[1] == n_items else np.repeat(constant, n_items, axis=1)
-            constant = self._balanced(whole, users)
-        return TasteParts(first, values, constant, self.focus)
-
-    def _lifts(self, shares: NDArray[np.float64], owner: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Factor of each taste by `lift`; with their shares as weights the factors of a user have the mean 1."""
-        factors = np.maximum(shares, 1e-9) ** -self.lift
-        means = np.bincount(owner, shares * factors)
-        return (factors / means[owner]).astype(np.float32)
+        return self.program().parts(users, resolve_threads(self.threads))
 
     def can_serve(self, users: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
         """Users with a history, and others whom every member with a weight can serve."""
         members = [one for one, weight in zip(self.members_, self.weights_, strict=True) if weight > 0]
         return super().can_serve(users) | np.all([one.can_serve(users) for one in members], axis=0)
-
-    def _balanced(self, total: NDArray[np.float32], users: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
-        """The scores with `balance` added, in place."""
-        balance = self._balance_now()
-        if balance is not None:
-            total += np.float32(self.category_balance) * balance.of_users(users)
-        return total
 
     def _balance_now(self) -> Balance | None:
         """Term that `category_balance` multiplies, made when first needed; None where that is 0."""
@@ -366,25 +324,12 @@ class Blend(Recommender):
         """
         self.require_fitted()
         total: NDArray[np.float64] | None = None
-        for member, weight, scale in zip(self.members_, self.weights_, self._scales(user), strict=True):
+        for member, weight, scale in zip(self.members_, self.weights_, self.program().scales(user), strict=True):
             found = member.evidence(user, items) if weight > 0 else None
             if found is not None:
                 total = np.zeros(found.shape) if total is None else total
                 total += scale * found
         return None if total is None else total.astype(np.float32)
-
-    def _scales(self, user: int) -> list[float]:
-        """Weight of each member divided by the standard deviation of its scores for this user, kept for the last."""
-        kept = self._kept_scales
-        if kept is None or kept[0] is not self.members_ or kept[1] != user:
-            rows = np.array([user])
-            deviations = [
-                float(member.score_block(rows)[0].std(dtype=np.float64)) if weight > 0 else 0.0
-                for member, weight in zip(self.members_, self.weights_, strict=True)
-            ]
-            scales = [float(w) / d if d else 0.0 for w, d in zip(self.weights_, deviations, strict=True)]
-            kept = self._kept_scales = self.members_, user, scales
-        return kept[2]
 
     # ---- tastes, and items from the member that compares them ------------------------------------------------
 
@@ -413,7 +358,7 @@ class Blend(Recommender):
         self._tastes, self.taste_of_past_ = tastes, tastes.of_past
 
     def _drop_tastes(self) -> None:
-        self._tastes = self._taste_space = None
+        self._tastes = self._taste_space = self._program = None
 
     def _directions(self) -> NDArray[np.float32]:
         """Directions of the items by which past items are grouped."""
@@ -553,17 +498,3 @@ class Blend(Recommender):
         if self.members is None and repr(members) != before:  # the default members, changed
             self.members = members
         return self
-
-
-def _scaled_against(
-    member: Recommender, disliked: sp.csr_array, own: NDArray[np.float32], first: NDArray[np.int64], weight: float
-) -> NDArray[np.float32]:
-    """What disliked items say for others by one member, on the scale of a blend's scores: ``(n_users, n_items)``."""
-    found = np.zeros((disliked.shape[0], own.shape[1]), dtype=np.float32)
-    for row in np.flatnonzero(np.diff(disliked.indptr)):
-        deviation = float(own[first[row] : first[row + 1]].sum(axis=0).std(dtype=np.float64))
-        if deviation > 0:
-            said = member.history_scores(disliked[[row]])
-            assert said is not None
-            found[row] = weight / deviation * said[0]
-    return found

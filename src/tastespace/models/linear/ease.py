@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from tastespace import _native
 from tastespace._util.checks import require_choice, require_number
 from tastespace._util.memory import available_gb
 from tastespace._util.threads import resolve_threads
@@ -22,6 +23,7 @@ from tastespace.models.base import Recommender
 from tastespace.models.linear._exponents import MOST_RATIO, count_powers, require_dropout, require_power
 from tastespace.models.linear._parts import in_parts
 from tastespace.models.linear.inverse import blocked_inverse, inverse_in_place
+from tastespace.models.past_rows import dense_rows, past_entries
 from tastespace.models.stored_values import (
     REAL,
     TRUTH,
@@ -576,6 +578,10 @@ class EASE(Recommender):
             return side.scores(histories, resolve_threads(self.threads))
         return np.ascontiguousarray(histories @ self.weights_, dtype=np.float32)
 
+    def past_rows(self) -> _native.PastRows | None:
+        """B; None where it was not computed, from the side of the users."""
+        return dense_rows(self.weights_) if hasattr(self, "weights_") else None
+
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Columns of B: how much each item raises the scores of the items at these rows."""
         self.require_fitted()
@@ -585,10 +591,11 @@ class EASE(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """x_ui B_ij of each past item i of the user and each item j; an item adds nothing to its own score."""
         self.require_fitted()
-        row, side = self.weighted_train.matrix[[user]], self._user_side
-        rows, wanted = row.indices, np.asarray(items)
-        entries = self.weights_[np.ix_(rows, wanted)] if side is None else side.entries(rows, wanted)
-        return np.asarray(row.data[:, None] * entries, dtype=np.float32)
+        side = self._user_side
+        if side is None:
+            return past_entries(self, dense_rows(self.weights_), user, items)
+        row = self.weighted_train.matrix[[user]]
+        return np.asarray(row.data[:, None] * side.entries(row.indices, np.asarray(items)), dtype=np.float32)
 
     def _fold_in(self, histories: Interactions) -> EASE:
         new = copy.copy(self)  # scores come from the histories and what was learned alone

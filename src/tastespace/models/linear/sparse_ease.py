@@ -18,6 +18,7 @@ from tastespace.data.interactions import Interactions
 from tastespace.errors import DataError
 from tastespace.models.base import Recommender
 from tastespace.models.linear._exponents import count_powers, require_dropout, require_power
+from tastespace.models.past_rows import past_entries, sparse_rows
 from tastespace.models.stored_values import Declared, Sparse
 
 _BYTES_PER_ENTRY = 8  # of a row of the Gram matrix: an item and a number
@@ -151,6 +152,10 @@ class SparseEASE(Recommender):
         """X B for these rows."""
         return np.ascontiguousarray((histories @ self.coefficients_).toarray(), dtype=np.float32)
 
+    def past_rows(self) -> _native.PastRows:
+        """The coefficients."""
+        return sparse_rows(self.coefficients_)
+
     def item_scores(self, rows: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """Weights by which each item raises the scores of the items at these rows, ``(len(rows), n_items)``."""
         self.require_fitted()
@@ -159,8 +164,7 @@ class SparseEASE(Recommender):
     def evidence(self, user: int, items: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
         """The coefficient of each past item in the score of each item, times the weight of the interaction."""
         self.require_fitted()
-        row = self.weighted_train.matrix[[user]]
-        return np.asarray(row.data[:, None] * self.coefficients_[row.indices][:, items].toarray(), dtype=np.float32)
+        return past_entries(self, sparse_rows(self.coefficients_), user, items)
 
     def _fold_in(self, histories: Interactions) -> SparseEASE:
         return copy.copy(self)  # scores come from the histories and the coefficients alone

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from tastespace import _native
 from tastespace._util.checks import require_nonnegative_weights, require_number, require_seed, require_whole
 from tastespace._util.computed_once import computed_once, freeze
 from tastespace._util.threads import resolve_threads
@@ -20,6 +21,7 @@ from tastespace.errors import Argument, DataError, ParameterError
 from tastespace.models.base import Recommender
 from tastespace.models.linear._exponents import MOST_RATIO, require_power
 from tastespace.models.linear._parts import in_parts
+from tastespace.models.past_rows import vector_rows
 from tastespace.models.stored_values import Declared, Numbers, Sparse
 from tastespace.models.vector_space import VectorSpace
 
@@ -204,6 +206,10 @@ class Spectral(Recommender):
         if self.item_vectors_.shape[1]:
             scores += self._inner_products(self._vectors_of(histories), threads)
         return scores
+
+    def past_rows(self) -> _native.PastRows | None:
+        """The low pass as products of vectors; None with the linear filter, which is no matrix of the items."""
+        return None if hasattr(self, "by_item_") else vector_rows(self.item_vectors_, self.low_pass_scale_)
 
     def _inner_products(self, vectors: NDArray[np.float32], threads: int) -> NDArray[np.float32]:
         """Inner products of vectors with those of all items, the same bits however vectors are grouped."""

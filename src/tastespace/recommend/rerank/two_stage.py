@@ -105,7 +105,7 @@ class TwoStage(Recommender):
             scores = out[first : first + len(block.users)]
             first += len(block.users)
             source = block.source
-            scores[:] = self.model_.score_block(block.users) if isinstance(source, VectorSpace) else source
+            scores[:] = source if isinstance(source, np.ndarray) else self.model_.score_block(block.users)
             _put_in_front(scores, query, rows)
         return out
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tastespace._util.addresses import shown_address
 from tastespace._util.extras import missing
 from tastespace._util.limits import STORE_READ_SECONDS, STORE_WRITE_SECONDS
 from tastespace.serve.errors import StoreError
@@ -22,7 +23,6 @@ from tastespace.serve.feedback.store import (
     Cursor,
     Dialect,
     FeedbackStore,
-    shown_address,
 )
 
 _SECONDS = {"reader": STORE_READ_SECONDS, "writer": STORE_WRITE_SECONDS}

@@ -332,16 +332,3 @@ def open_feedback_store(location: str) -> FeedbackStore:
             "store dbname=... host=...: expected the name of a file, or an address such as postgresql://user@host/name."
         )
     return SqliteFeedbackStore(require_path(location, "store"))
-
-
-def shown_address(location: str) -> str:
-    """The location of a store as it may be shown: without user, password and options.
-
-    >>> shown_address("postgresql://ann:secret@db/shop?sslmode=require"), shown_address("shop.sqlite")
-    ('postgresql://...@db/shop', 'shop.sqlite')
-    """
-    kind, is_address, rest = location.partition("://")
-    if not is_address:
-        return location
-    _, has_user, place = rest.rpartition("@")
-    return f"{kind}://{'...@' if has_user else ''}{place.partition('?')[0]}"
