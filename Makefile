@@ -134,6 +134,7 @@ $(VENV)/.check: $(VENV)/.core
 $(VENV)/.test: $(VENV)/.created $(NATIVE)
 	$(BIN)/pip install --disable-pip-version-check -q torch==2.13.0
 	$(BIN)/pip install --disable-pip-version-check -q -e ".[test]"
+	$(BIN)/pip install --disable-pip-version-check -q --no-deps obp==0.4.1  # for the logs inside it; it is not imported
 	touch $@ $(VENV)/.core $(VENV)/.check $(VENV)/.docs
 
 $(VENV)/.docs: $(VENV)/.core

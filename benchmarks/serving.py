@@ -3,6 +3,7 @@ beside implicit (ALS) behind the same framework.
 
     python benchmarks/serving.py [--dataset ml-1m] [--seconds 5] [--connections 1000] [--rounds 2]
     python benchmarks/serving.py --soak 600     # memory over ten minutes
+    python benchmarks/serving.py --ids --rounds 100   # cost of ids and of the log of shown lists
 
 Server and generator are processes of this machine and share its cores. Two loads: `closed`, in which every connection
 sends its next request when it has its answer (throughput), and `open`, in which requests are sent at a fixed rate, half
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -279,6 +281,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--soak", type=float, default=0.0, help="seconds of load at a tenth of the rate, for memory")
+    parser.add_argument("--ids", action="store_true", help="with and without ids and logged lists, in turns")
     parser.add_argument("--generate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--serve", nargs="+", help=argparse.SUPPRESS)
     given, rest = parser.parse_known_args()
@@ -307,6 +310,9 @@ def main() -> None:
             expected[user].append(item)
         program = "from tastespace.cli import main; main()"
         command = [sys.executable, "-c", program, "serve", path, "--workers", given.workers]
+        if given.ids:
+            cost_of_ids(path, users, given)
+            return
         ours = Server(*command, "--keep-answers", 0, "--store", Path(folder) / "one.sqlite", "--port")
         kept = Server(*command, "--store", Path(folder) / "two.sqlite", "--port")
         sample = httpx.get(f"http://127.0.0.1:{ours.port}/v1/users/{users[0]}/recommendations?k={K}").content
@@ -325,6 +331,59 @@ def main() -> None:
         finally:
             for server, _ in servers.values():
                 server.stop()
+
+
+def cost_of_ids(path: Path, users: list[int], given: argparse.Namespace) -> None:
+    """Processor time that ids and the log add to an answer, the writing included: two applications in turns.
+
+    In one process and without sockets, because the time of a server on a busy machine varies by more than this.
+    """
+    from tastespace.serve.app import create_app
+    from tastespace.serve.settings import ServerSettings
+
+    async def one(app: Any, user: int) -> None:
+        scope = {
+            "type": "http", "method": "GET", "path": f"/v1/users/{user}/recommendations", "query_string": b"k=10",
+            "headers": [(b"host", b"127.0.0.1")], "client": ("127.0.0.1", 1),
+        }  # fmt: skip
+        await app(scope, None, sent)
+
+    async def sent(message: Any) -> None: ...
+
+    async def block(app: Any) -> float:
+        start = time.process_time()
+        for at in range(0, 5 * len(users), 50):  # requests come together, as under load
+            first = at % len(users)
+            await asyncio.gather(*[one(app, user) for user in users[first : first + 50]])
+        if app.state.impressions is not None:
+            app.state.impressions.write()
+        return 1e6 * (time.process_time() - start) / (5 * len(users))
+
+    async def measured(keep: int) -> list[tuple[float, float]]:
+        apps = [
+            create_app(ServerSettings(path, store=str(path.parent / f"{keep}{on}.sqlite"), keep_answers=keep,
+                                      impressions=on, watch_seconds=0.0))
+            for on in (False, True)
+        ]  # fmt: skip
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 10, 10)  # as in a server
+        found = []
+        for turn in range(given.rounds + 2):
+            times = {}
+            for on in (0, 1) if turn % 2 else (1, 0):
+                times[on] = await block(apps[on])
+            found.append((times[0], times[1]))
+        for app in apps:
+            app.state.close()
+        return found[2:]
+
+    print("answers  without: CPU us   with: CPU us   added us (median of pairs, quartiles)")
+    for name, keep in (("made", 0), ("kept", 10_000)):
+        pairs = np.array(asyncio.run(measured(keep)))
+        low, middle, high = np.quantile(pairs[:, 1] - pairs[:, 0], (0.25, 0.5, 0.75))
+        without, with_ids = np.median(pairs, axis=0)
+        print(f"{name:8} {without:15.1f} {with_ids:14.1f} {middle:10.2f}  ({low:.2f} to {high:.2f})", flush=True)
 
 
 def compare(servers: dict[str, tuple[Server, Any]], users: list[int], given: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-// Builds the page into the package: index.html, static files whose names change with their content, and the widget.
+// Builds the pages into the package: index.html, admin.html, static files whose names change with their content, and the widget.
 // With --out FOLDER into another folder, as the test does that compares both.
 
 import { createHash } from "node:crypto";
@@ -32,17 +32,24 @@ const hashed = (name, ending, content) =>
   `${name}-${createHash("sha256").update(content).digest("hex").slice(0, 10)}.${ending}`;
 
 const page = await bundle("main.ts", "iife");
+const admin = await bundle("admin.ts", "iife");
 const widget = await bundle("widget.ts", "esm");
 const icon = readFileSync(join(here, "icon.svg"), "utf8");
-const names = { ICON: hashed("icon", "svg", icon), STYLE: hashed("page", "css", page.style), SCRIPT: hashed("page", "js", page.script) };
-let index = readFileSync(join(here, "index.html"), "utf8");
-for (const [mark, name] of Object.entries(names)) index = index.replace(mark, name);
+const files = {
+  ICON: [hashed("icon", "svg", icon), icon],
+  STYLE: [hashed("page", "css", page.style), page.style],
+  SCRIPT: [hashed("page", "js", page.script), page.script],
+  ADMIN_STYLE: [hashed("admin", "css", admin.style), admin.style],
+  ADMIN_SCRIPT: [hashed("admin", "js", admin.script), admin.script],
+};
 
 rmSync(out, { recursive: true, force: true });
 mkdirSync(join(out, "static"), { recursive: true });
-writeFileSync(join(out, "index.html"), index);
-writeFileSync(join(out, "static", names.ICON), icon);
-writeFileSync(join(out, "static", names.STYLE), page.style);
-writeFileSync(join(out, "static", names.SCRIPT), page.script);
+for (const name of ["index.html", "admin.html"]) {
+  let text = readFileSync(join(here, name), "utf8");
+  for (const [mark, [file]] of Object.entries(files)) text = text.replace(`static/${mark}"`, `static/${file}"`);
+  writeFileSync(join(out, name), text);
+}
+for (const [file, content] of Object.values(files)) writeFileSync(join(out, "static", file), content);
 writeFileSync(join(out, "widget.js"), widget.script);
 writeFileSync(join(out, "widget.css"), widget.style);

@@ -10,7 +10,7 @@ import tastespace
 SOURCE = Path(tastespace.__file__).parent
 LAYERS = [
     ("cli", "client", "testing"),
-    ("paper", "serve"),
+    ("online", "paper", "serve"),
     ("tastespace",),  # the public names of the library, which come from the packages below
     ("adapters", "answers", "cluster", "plots", "recipe", "tuning"),
     ("recommend",),

@@ -3,7 +3,10 @@
 import { address, keepInAddress, personOfAddress, type Step } from "./address";
 import { count, debounce, fill, h, icon, ICONS, isolated } from "./dom";
 import { askToken, openPicker, openWhy } from "./dialogs";
+import { Dislikes } from "./dislikes";
+import { drawHistory } from "./history_view";
 import { MapView } from "./map_view";
+import { Pictures } from "./pictures";
 import { ProfileKeeper } from "./profile_keeper";
 import { drawComparison, drawList, drawShelves, type ItemActions } from "./results_view";
 import { searchBox } from "./search_box";
@@ -13,7 +16,7 @@ import { startTour, wasShown } from "./tour";
 import { colorOf, drawTuning, levelOf, LEVELS, NORMAL, type Taste, type Tuning } from "./tuning_view";
 import { type Choices, type Id, type Interests, type Item, type ModelInfo, type NamedItem, type Person, type Shelf, type Which } from "./types";
 
-type ViewName = "shelves" | "list" | "compare";
+type ViewName = "shelves" | "list" | "compare" | "history";
 
 export interface AppOptions {
   user?: Id; // who is shown first
@@ -35,6 +38,8 @@ export class App {
   private readonly main = h("main", { class: "main" });
   private readonly map: MapView;
   private readonly keeper: ProfileKeeper;
+  private readonly dislikes: Dislikes;
+  private pictures = new Pictures(false);
   private search: HTMLElement | null = null;
   private model: ModelInfo | null = null;
   private who: Person | null = null;
@@ -58,6 +63,7 @@ export class App {
     useTheme(root);
     const put = source.keepProfile?.bind(source);
     this.keeper = new ProfileKeeper(put ? (user, choices) => this.stored(() => put(user, choices)) : null);
+    this.dislikes = new Dislikes(source.keepEvent ? (...given) => this.putDislike(...given) : null, () => void this.refresh());
     this.map = new MapView(root, { region: (items) => this.setRegion(items), open: (item) => void this.why(item) });
   }
 
@@ -66,10 +72,16 @@ export class App {
     const model = await this.trying(() => this.source.model());
     if (!model) return;
     this.model = model;
+    this.pictures = new Pictures(model.image_column !== null);
     this.layout(model);
     const first = this.options.user;
     const atStart: Person | null = first === undefined ? this.fromAddress() : { kind: "user", user: first, name: null };
-    const map = this.trying(() => this.source.map()).then((data) => data && this.map.setCatalog(data));
+    const map = this.trying(() => this.source.map()).then((data) => {
+      if (!data) return;
+      this.pictures.setCatalog(data);
+      this.map.setCatalog(data);
+      if (this.view === "history") void this.refresh(); // with categories
+    });
     if (atStart) await this.choose(atStart, "replace");
     else await this.welcome();
     if (!this.options.isWidget) for (const event of ["popstate", "hashchange"]) window.addEventListener(event, () => void this.follow());
@@ -104,11 +116,12 @@ export class App {
       h("header", { class: "top" }, brand, this.search, begin, h("div", { class: "tools" }, !this.options.isWidget && help, theme)),
       this.main,
     );
+    const jump = h("button", { type: "button", class: "quiet jump", onclick: () => (this.tuning.childElementCount ? this.tuning : this.map.element).scrollIntoView() }, "Tastes and map ↓");
     fill(
       this.main,
       this.person,
+      h("section", { class: "results", "aria-label": "Recommendations" }, h("div", { class: "results-head" }, this.tabs, jump, this.region), this.dislikes.element, this.results),
       h("div", { class: "side" }, this.map.element, this.tuning),
-      h("section", { class: "results", "aria-label": "Recommendations" }, h("div", { class: "results-head" }, this.tabs, this.region), this.results),
     );
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.map.restyle());
   }
@@ -120,6 +133,7 @@ export class App {
     this.at = address();
     this.interests = { interests: [], history: [] };
     this.state = { tastes: [], diversity: null, diversityWasMoved: false };
+    this.dislikes.forget(null, "");
     this.within = null;
     this.map.clearRegion();
     this.showOnMap([]);
@@ -139,7 +153,7 @@ export class App {
   // ---- people -----------------------------------------------------------------------------------------------
 
   private pick(begin: NamedItem[]): void {
-    openPicker(this.root, this.source, begin, (history) => void this.choose({ kind: "new", history }));
+    openPicker(this.root, this.source, this.pictures, begin, (history) => void this.choose({ kind: "new", history }));
   }
 
   // The person of the address, after the visitor went back or forth or changed the address.
@@ -180,7 +194,8 @@ export class App {
     this.interests = found.interests;
     this.state = { tastes: tastesOf(found.interests, found.shelves), diversity: this.usualDiversity(), diversityWasMoved: false };
     this.keeper.forget();
-    this.view = this.model?.can.shelves ? (this.view === "list" ? "list" : "shelves") : "list";
+    this.dislikes.forget(person.kind === "user" ? person.user : null, nameOf(person));
+    this.view = this.model?.can.shelves ? (this.view === "list" || this.view === "history" ? this.view : "shelves") : "list";
     this.main.classList.remove("empty");
     if (!this.options.isWidget) {
       keepInAddress(person, step);
@@ -202,6 +217,12 @@ export class App {
       }),
     );
     return problem;
+  }
+
+  private putDislike(user: Id, item: Id, isUndo: boolean): Promise<string | null> {
+    const kind = isUndo ? "undo" : this.model?.dislike;
+    if (!kind) return Promise.resolve("the kinds of events of this model have none for what people do not want.");
+    return this.stored(async () => this.source.keepEvent?.(user, item, kind));
   }
 
   private usualDiversity(): number | null {
@@ -228,7 +249,7 @@ export class App {
     };
     this.keeper.draw({
       user: person.kind === "user" ? person.user : null,
-      name: person.kind === "user" ? (person.name ?? `Person ${person.user}`) : "you",
+      name: nameOf(person),
       stored: this.choices(true),
       chosen,
       isUsable: chosen.mute.length < this.interests.interests.length,
@@ -275,8 +296,9 @@ export class App {
     fill(this.person, h("h2", {}, "There is nobody called ", isolated(String(person.user)), " here."), h("p", { class: "facts" }, "Here is what most people like."));
     fill(this.tabs);
     fill(this.tuning);
+    this.dislikes.forget(null, "");
     this.results.setAttribute("aria-busy", "false");
-    drawList(this.results, items, { ...this.actions(person), why: null });
+    drawList(this.results, items, { ...this.actions(person), why: null, dislike: null });
     this.showOnMap(items);
   }
 
@@ -297,6 +319,7 @@ export class App {
       ["shelves", "Shelves", this.model?.can.shelves === true],
       ["list", "One list", true],
       ["compare", "Compare", !!this.model?.compare],
+      ["history", "History", this.interests.history.length > 0],
     ];
     const shown = views.filter(([, , can]) => can);
     fill(
@@ -349,6 +372,12 @@ export class App {
     this.drawRegion();
     if (!who) return;
     const mine = ++this.asked;
+    if (this.view === "history") {
+      this.results.setAttribute("aria-busy", "false");
+      drawHistory(this.results, this.interests.history, this.state.tastes, this.pictures, (item) => this.map.mark(item));
+      this.showOnMap([]);
+      return;
+    }
     const choices = this.choices();
     if (this.state.tastes.length && this.state.tastes.every((taste) => taste.level === 0)) {
       fill(this.results, h("p", { class: "nothing" }, "All tastes are muted: nothing is left to recommend."));
@@ -372,20 +401,25 @@ export class App {
   private async ask(who: Person, choices: Choices): Promise<{ items: Item[]; shelves?: Shelf[]; other?: Item[] }> {
     // Unless it is moved, the list is the one that anybody gets who asks without a diversity.
     const { diversityWasMoved, diversity: moved } = this.state;
+    const disliked = this.dislikes.items;
+    const exclude = disliked.length ? { exclude: disliked } : {};
+    const wanted = (found: Item[]): Item[] => found.filter((one) => !disliked.includes(one.item)).map((one, i) => ({ ...one, rank: i + 1 }));
     const diversity = diversityWasMoved && moved !== null ? { diversity: moved } : {};
     const within = this.within ? { include: this.within } : {};
     if (this.view === "shelves" && this.within) {
-      const items = await this.source.recommendations(who, IN_REGION, { ...choices, ...diversity, ...within });
+      const items = wanted(await this.source.recommendations(who, IN_REGION, { ...choices, ...diversity, ...within, ...exclude }));
       return { items, shelves: shelvesOf(items, this.state.tastes) };
     }
-    if (this.view === "shelves") return { items: [], shelves: await this.source.shelves(who, SHELF, choices) };
-    const wanted = { ...choices, ...diversity, ...within };
-    const items = await this.source.recommendations(who, LIST, wanted);
+    if (this.view === "shelves") {
+      const shelves = await this.source.shelves(who, SHELF, { ...choices, ...exclude });
+      return { items: [], shelves: shelves.map((shelf) => ({ ...shelf, items: wanted(shelf.items) })) };
+    }
+    const items = wanted(await this.source.recommendations(who, LIST, { ...choices, ...diversity, ...within, ...exclude }));
     if (this.view !== "compare") return { items };
     // Tastes of the other model are others, so only the region holds for both.
-    const other = await this.source.recommendations(who, LIST, { mute: [], boost: {}, ...within }, "compare");
+    const other = await this.source.recommendations(who, LIST, { mute: [], boost: {}, ...within, ...exclude }, "compare");
     this.otherTastes ??= await this.tastesOfOther(who);
-    return { items, other };
+    return { items, other: wanted(other) };
   }
 
   private async tastesOfOther(who: Person): Promise<Taste[]> {
@@ -418,6 +452,8 @@ export class App {
     return {
       why: this.explains(which) ? (item) => void this.why(item.item, which) : null,
       add: who.kind === "new" ? (item) => void this.choose({ kind: "new", history: [...who.history, item] }) : null,
+      dislike: (item) => this.dislikes.add({ item: item.item, title: item.title }),
+      pictures: this.pictures,
       mark: (item) => this.map.mark(item),
       colorOf: (interest) => this.colorOf(interest, which),
     };
@@ -433,7 +469,7 @@ export class App {
     const found = await this.trying(() => this.source.explanation(who, item, which));
     if (!found) return;
     const taste = this.tastes(which).find((one) => found.interest !== null && one.interests.includes(found.interest));
-    openWhy(this.root, found, taste ? { name: taste.name, color: colorOf(taste.color) } : null, (interest) => colorOf(this.colorOf(interest, which)), () => {
+    openWhy(this.root, found, taste ? { name: taste.name, color: colorOf(taste.color) } : null, (interest) => colorOf(this.colorOf(interest, which)), this.pictures, () => {
       this.map.element.scrollIntoView({ block: "nearest" });
       this.map.show(item);
     });
@@ -495,6 +531,8 @@ export class App {
     this.root.append(box);
   }
 }
+
+const nameOf = (person: Person): string => (person.kind === "new" ? "you" : (person.name ?? `Person ${person.user}`));
 
 // One taste for each shelf; interests on no shelf have one of their own.
 function tastesOf(found: Interests, shelves: Shelf[]): Taste[] {

@@ -1,6 +1,7 @@
 // The windows of the page: why an item, items to begin with, the token of the server.
 
 import { debounce, fill, h, icon, ICONS, isolated, percent } from "./dom";
+import type { Pictures } from "./pictures";
 import type { Source } from "./source";
 import { plain, titleOf, type Explanation, type FoundItem, type NamedItem } from "./types";
 
@@ -24,10 +25,11 @@ export function openWhy(
   found: Explanation,
   interest: { name: string; color: string } | null,
   colorOf: (interest: number) => string,
+  pictures: Pictures,
   showOnMap: () => void,
 ): void {
   // Shares of the score are drawn as such; closeness of past items has no whole, and the closest is the longest bar.
-  const areShares = found.tastes.length > 0;
+  const areShares = found.tastes.length > 0 || found.interest === null;
   const whole = areShares ? 1 : Math.max(1e-9, ...found.because.map((one) => one.weight));
   const row = (name: string, weight: number, color: string): HTMLElement =>
     h("li", { color }, h("bdi", {}, name), bar(weight / whole), areShares && h("span", { class: "share" }, percent(weight)));
@@ -39,26 +41,27 @@ export function openWhy(
     `Why ${titleOf(found)}?`,
     h("p", { class: "overline" }, "Why this?"),
     h("h2", {}, isolated(titleOf(found))),
+    ...[pictures.box(found)].filter((one) => one !== null),
     h("p", { class: "lead" }, found.text),
     ...(interest
       ? [h("p", { class: "matches", color: interest.color }, "It matches the taste: ", h("strong", {}, isolated(interest.name)), ".")]
       : []),
     ...(tastes.length ? [h("h3", {}, "Tastes that speak for it"), h("ul", { class: "bars tastes" }, ...tastes)] : []),
     ...(bars.length
-      ? [h("h3", {}, areShares ? "Past items of this taste" : "Past items that matter most"), h("ul", { class: "bars past" }, ...bars)]
+      ? [h("h3", {}, found.tastes.length ? "Past items of this taste" : "Past items that matter most"), h("ul", { class: "bars past" }, ...bars)]
       : []),
     h("div", { class: "actions" }, h("button", { type: "button", class: "quiet", onclick: () => (dialog.close(), showOnMap()) }, "Show on the map")),
   );
 }
 
 function bar(share: number): HTMLElement {
-  const made = h("span", { class: "bar", "aria-hidden": "true" });
-  made.style.setProperty("--share", `${100 * share}%`);
+  const made = h("span", { class: "bar", "aria-hidden": "true" }, h("span", { class: "part" }));
+  made.style.setProperty("--share", `${100 * Math.min(1, Math.max(0, share))}%`);
   return made;
 }
 
 // Choose items to begin with. `done` has what was chosen.
-export function openPicker(root: HTMLElement, source: Source, begin: NamedItem[], done: (history: NamedItem[]) => void): void {
+export function openPicker(root: HTMLElement, source: Source, pictures: Pictures, begin: NamedItem[], done: (history: NamedItem[]) => void): void {
   const picked = new Map(begin.map((one) => [one.item, one] as const));
   const grid = h("div", { class: "grid", role: "group", "aria-label": "Items" });
   const chips = h("div", { class: "chips", "aria-live": "polite" });
@@ -72,6 +75,7 @@ export function openPicker(root: HTMLElement, source: Source, begin: NamedItem[]
         h(
           "button",
           { type: "button", class: "pick", "aria-pressed": String(picked.has(one.item)), onclick: () => toggle(one) },
+          pictures.box(one),
           h("bdi", { class: "title" }, titleOf(one)),
           one.category && h("span", { class: "detail" }, one.category),
         ),
@@ -120,13 +124,13 @@ export function openPicker(root: HTMLElement, source: Source, begin: NamedItem[]
   void search();
 }
 
-export function askToken(root: HTMLElement, wrong: boolean): Promise<string> {
+export function askToken(root: HTMLElement, wrong: boolean, why = "this server asks for a token"): Promise<string> {
   return new Promise((resolve) => {
     const field = h("input", { type: "password", "aria-label": "Token", autocomplete: "off", required: true });
     const form = h(
       "form",
       { onsubmit: (event: Event) => (event.preventDefault(), resolve(field.value), dialog.close()) },
-      h("h2", {}, "This server asks for a token"),
+      h("h2", {}, why.charAt(0).toUpperCase() + why.slice(1)),
       h("p", { class: "lead" }, wrong ? "The token was not accepted." : "It is kept until this tab is closed."),
       field,
       h("div", { class: "actions" }, h("button", { type: "submit", class: "primary" }, "Continue")),

@@ -56,6 +56,8 @@ export const ICONS = {
   whole: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
   frame: "M4 7h16v10H4z",
   close: "M6 6l12 12M18 6L6 18",
+  not: "M12 4a8 8 0 1 0 0 16a8 8 0 0 0 0-16M6.500 6.500l11 11",
+  undo: "M9 7L5 11l4 4M5 11h9a4 4 0 0 1 0 8h-3",
 } as const;
 
 export function debounce(wait: number, run: () => void): () => void {

@@ -1,12 +1,15 @@
 // Shelves, the list, and two models side by side.
 
 import { fill, h, icon, ICONS, isolated, listed, percent } from "./dom";
+import type { Pictures } from "./pictures";
 import { colorOf, type Taste } from "./tuning_view";
 import { plain, titleOf, type Id, type Item, type Shelf } from "./types";
 
 export interface ItemActions {
   why: ((item: Item) => void) | null;
   add: ((item: Item) => void) | null; // of newcomers: I know this
+  dislike: ((item: Item) => void) | null;
+  pictures: Pictures;
   mark(item: Id | null): void;
   colorOf(interest: number | null): number;
 }
@@ -23,7 +26,9 @@ function buttons(item: Item, acts: ItemActions): HTMLElement {
     { class: "buttons" },
     acts.why && h("button", { type: "button", class: "why-button", "aria-label": `Why this? ${title}`, onclick: () => acts.why?.(item) }, "Why this?"),
     acts.add &&
-      h("button", { type: "button", class: "add-button", "aria-label": `I like ${title}`, title: "I like this", onclick: () => acts.add?.(item) }, icon(ICONS.plus)),
+      h("button", { type: "button", class: "round-button add-button", "aria-label": `I like ${title}`, title: "I like this", onclick: () => acts.add?.(item) }, icon(ICONS.plus)),
+    acts.dislike &&
+      h("button", { type: "button", class: "round-button dislike-button", "aria-label": `Not interested in ${title}`, title: "Not interested", onclick: () => acts.dislike?.(item) }, icon(ICONS.not)),
   );
 }
 
@@ -40,6 +45,7 @@ function card(item: Item, acts: ItemActions): HTMLElement {
   return h(
     "li",
     { class: "card", color: colorOf(acts.colorOf(item.interest)), ...hovering(item, acts) },
+    acts.pictures.box(item),
     h("bdi", { class: "title", title: titleOf(item) }, titleOf(item)),
     h("bdi", { class: "detail" }, item.category ?? ""),
     h("span", { class: "because" }, ...because(item)),
@@ -82,6 +88,7 @@ function row(item: Item, acts: ItemActions, mark: string): HTMLElement {
     "li",
     { class: "row", color: colorOf(acts.colorOf(item.interest)), ...hovering(item, acts) },
     h("span", { class: "rank" }, item.rank),
+    acts.pictures.box(item),
     h(
       "span",
       { class: "about" },

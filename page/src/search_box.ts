@@ -30,6 +30,7 @@ export function searchBox(label: string, placeholder: string, find: (q: string) 
   let active = -1;
   let asked = 0;
   let shownFor: string | null = null; // what the options were found for
+  let isEntered = false; // Enter was pressed before they were found
 
   const close = (): void => {
     list.hidden = true;
@@ -77,9 +78,14 @@ export function searchBox(label: string, placeholder: string, find: (q: string) 
     options = found;
     shownFor = text;
     show();
+    if (isEntered) choose(active);
+    isEntered = false;
   };
   const later = debounce(140, () => void search());
-  input.addEventListener("input", later);
+  input.addEventListener("input", () => {
+    isEntered = false;
+    later();
+  });
   input.addEventListener("focus", () => void search());
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
@@ -91,7 +97,10 @@ export function searchBox(label: string, placeholder: string, find: (q: string) 
       event.preventDefault();
       // Who types fast and presses Enter means what was typed, not what was found before.
       if (shownFor === input.value.trim()) choose(active);
-      else void search().then(() => choose(active));
+      else {
+        isEntered = true;
+        void search();
+      }
     } else if (event.key === "Escape") {
       close();
     }

@@ -86,7 +86,8 @@ export class SnapshotSource implements Source {
   private allowed(person: SnapshotPerson, choices: Choices): PoolItem[] {
     const region = choices.include && new Set(choices.include);
     const muted = new Set(choices.mute);
-    return person.pool.filter((one) => !muted.has(one.interest ?? -1) && (!region || region.has(one.item)));
+    const without = new Set(choices.exclude ?? []);
+    return person.pool.filter((one) => !muted.has(one.interest ?? -1) && !without.has(one.item) && (!region || region.has(one.item)));
   }
 
   async shelves(person: Person, k: number, choices: Choices, which: Which = "main"): Promise<Shelf[]> {

@@ -31,6 +31,8 @@ export interface Source {
   explanation(person: Person, item: Id, which?: Which): Promise<Explanation>;
   // Keeps what a person mutes and boosts; missing where nothing can keep it.
   keepProfile?(user: Id, choices: Choices): Promise<void>;
+  // Notes an event of this kind, such as one for what a person does not want; missing where nothing can keep it.
+  keepEvent?(user: Id, item: Id, kind: string): Promise<void>;
 }
 
 export type Query = Record<string, string | number>;
@@ -62,6 +64,8 @@ function query(choices: Choices): Query {
   const boosts = Object.entries(choices.boost).map(([x, factor]) => `${x}:${factor}`);
   const found: Query = { mute: choices.mute.join(","), boost: boosts.join(",") };
   if (choices.diversity !== undefined) found["diversity"] = choices.diversity;
+  const without = (choices.exclude ?? []).map(String).filter((id) => !id.includes(",")); // the page leaves out the others
+  if (without.length) found["exclude"] = without.join(",");
   return found;
 }
 
@@ -71,6 +75,7 @@ function body(choices: Choices): Record<string, unknown> {
     boost: choices.boost,
     ...(choices.diversity === undefined ? {} : { diversity: choices.diversity }),
     ...(choices.include === undefined ? {} : { include: choices.include }),
+    ...(choices.exclude === undefined ? {} : { exclude: choices.exclude }),
   };
 }
 
@@ -137,6 +142,10 @@ export class RemoteSource implements Source {
 export class ServerSource extends RemoteSource {
   async keepProfile(user: Id, { mute, boost }: Choices): Promise<void> {
     await this.ask("PUT", `users/${path(user)}/profile`, {}, { mute, boost });
+  }
+
+  async keepEvent(user: Id, item: Id, kind: string): Promise<void> {
+    await this.ask("POST", "feedback", {}, { events: [{ user, item, kind }] });
   }
 }
 

@@ -21,11 +21,14 @@ export function wasShown(): boolean {
 
 export function startTour(root: HTMLElement, steps: Step[]): void {
   root.querySelector(".tour")?.remove();
+  const before = document.activeElement;
   const box = h("div", { class: "tour", role: "dialog", "aria-modal": "false", "aria-live": "polite", tabindex: "-1" });
   let lit: Element | null = null;
   const end = (): void => {
     box.remove();
     lit?.classList.remove("lit");
+    root.querySelector(".person")?.scrollIntoView({ block: "start" }); // below the bar: see scroll-margin
+    if (before instanceof HTMLElement && before !== document.body) before.focus({ preventScroll: true });
     try {
       localStorage.setItem(DONE, "done");
     } catch {

@@ -29,6 +29,8 @@ export interface ModelInfo {
   has_interests: boolean;
   n_interests: number | null;
   id_types: { user: string; item: string };
+  image_column: string | null; // null: items have no pictures
+  dislike: string | null; // kind of event for what a person does not want
   can: { fold_in: boolean; explain: boolean; shelves: boolean; mix: string[] };
   compare: ModelInfo | null;
 }
@@ -92,6 +94,7 @@ export interface CatalogMap {
   category: number[]; // -1 without one
   categories: string[];
   popularity: number[];
+  images?: (string | null)[]; // empty without pictures
 }
 
 export type Person = { kind: "user"; user: Id; name: string | null } | { kind: "new"; history: NamedItem[] };
@@ -102,6 +105,7 @@ export interface Choices {
   boost: Record<number, number>;
   diversity?: number;
   include?: Id[];
+  exclude?: Id[];
 }
 
 export type Which = "main" | "compare";
@@ -111,4 +115,4 @@ export type Which = "main" | "compare";
 export const plain = (text: string): string =>
   text.replace(/[\t-\r\x85\u2028\u2029]+/g, " ").replace(/[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "");
 
-export const titleOf = (one: NamedItem): string => plain(one.title ?? "").trim() || plain(String(one.item));
+export const titleOf = (one: NamedItem): string => plain(one.title ?? "").trim() || `item ${plain(String(one.item))}`;

@@ -71,6 +71,8 @@ class Event:
     event_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     kind: str | None = None
     """Such as purchase or dislike, one of the kinds that the model knows."""
+    recommendation: str | None = None
+    """Id of the answer whose list it came from, see `Recommendations`."""
 
 
 class RequestKeywords(TypedDict, total=False):
@@ -102,6 +104,8 @@ class RequestKeywords(TypedDict, total=False):
     """Rules of this request, as in `tastespace.Rules`; they add to those of the server."""
     model: Literal["main", "compare"]
     """The served model, or the second one."""
+    session: str | None
+    """Of somebody without an id: the same session gets the same model of an experiment."""
 
 
 class Client:
@@ -279,6 +283,25 @@ class Client:
         body = {"mute": list(mute), "boost": {str(x): factor for x, factor in (boost or {}).items()}}
         return _profile(self._ask("PUT", f"/v1/users/{_quoted(user)}/profile", body=body))
 
+    # ---- people and items ----------------------------------------------------------------------------------
+
+    def delete_user(self, user: Id) -> dict[str, Any]:
+        """Delete all that is kept of a user; the answer says what ``remains`` in the model until it is fitted again."""
+        return dict(self._ask("DELETE", f"/v1/users/{_quoted(user)}"))
+
+    def user_data(self, user: Id) -> dict[str, Any]:
+        """Return all that is kept of a user, in the model and in the feedback store."""
+        return dict(self._ask("GET", f"/v1/users/{_quoted(user)}/data"))
+
+    def put_item(self, item: Id, attributes: Mapping[str, Any] | None = None, available: bool = True) -> dict[str, Any]:
+        """Change attributes and availability of an item, or add a new one."""
+        body = {"attributes": dict(attributes or {}), "available": available}
+        return dict(self._ask("PUT", f"/v1/items/{_quoted(item)}", body=body))
+
+    def delete_item(self, item: Id) -> dict[str, Any]:
+        """Leave an item out of all lists at once, and out of the next model that is fitted again."""
+        return dict(self._ask("DELETE", f"/v1/items/{_quoted(item)}"))
+
     # ---- the server ----------------------------------------------------------------------------------------
 
     def model(self) -> dict[str, Any]:
@@ -319,15 +342,15 @@ class Client:
 
 
 def _split(body: dict[str, Any], options: RequestKeywords) -> dict[str, Any]:
-    """Return body and query of a POST: all options but the model are in the body."""
-    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None and name != "model"}
+    """Return body and query of a POST: all options but the model and the session are in the body."""
+    of_query = {name: one for name, one in options.items() if name in ("model", "session") and one}
+    given: dict[str, Any] = {name: one for name, one in options.items() if one is not None and name not in of_query}
     if "boost" in given:
         given["boost"] = {str(x): factor for x, factor in given["boost"].items()}
     for name in ("include", "exclude", "mute"):
         if name in given:
             given[name] = list(given[name])
-    query = {"model": options["model"]} if options.get("model") else None
-    return {"body": {**body, **given}, "query": query}
+    return {"body": {**body, **given}, "query": of_query or None}
 
 
 def _query(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,12 @@ def requests(page_model: ts.DPCML, ease: ts.EASE) -> PageRequests:
     return PageRequests(page_model, ease, name="town", compare_name="ease")
 
 
+@pytest.fixture
+def someone(requests: PageRequests) -> Any:
+    """A user with several tastes."""
+    return requests.main.users()["users"][0]["user"]
+
+
 @pytest.fixture(scope="session")
 def server(requests: PageRequests) -> Iterator[PageServer]:
     with serving(requests) as running:

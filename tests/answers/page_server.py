@@ -48,12 +48,18 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         parts = urlsplit(self.path)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self._answer("POST", parts.path, dict(parse_qsl(parts.query)), body)
+        if parts.path == "/v1/feedback":
+            self._kept("POST", body)
+        else:
+            self._answer("POST", parts.path, dict(parse_qsl(parts.query)), body)
 
     def do_PUT(self) -> None:
         """A profile: recorded, and refused where the server keeps none."""
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.server.asked.append(("PUT", self.path, {}, body))
+        self._kept("PUT", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+
+    def _kept(self, method: str, body: Any) -> None:
+        """Note what would be stored; refused where the server keeps nothing."""
+        self.server.asked.append((method, self.path, {}, body))
         self._send(200 if self.server.keeps_profiles else 403, json.dumps(body).encode(), "application/json")
 
     def _answer(self, method: str, path: str, query: dict[str, str], body: Any) -> None:

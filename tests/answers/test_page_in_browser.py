@@ -25,12 +25,6 @@ def shelf_items(found):
     return found.page.locator(".card .title").all_inner_texts()
 
 
-@pytest.fixture
-def someone(requests):
-    """A user with several tastes."""
-    return requests.main.users()["users"][0]["user"]
-
-
 def test_search_finds_a_person_by_keyboard_alone(visit, server, someone):
     found = visit(server.url).ready()
     page = found.page
@@ -370,7 +364,7 @@ def test_interests_of_the_second_model_have_their_colors(visit, page_model, ease
         assert len(set(expected)) > 1
         for url in (f"{turned.url}#user={someone}", saved.as_uri()):
             page = visit(url).ready().settled().page
-            page.get_by_role("button", name="Compare").click()
+            page.get_by_role("button", name="Compare", exact=True).click()
             page.wait_for_selector(".column")
             right = page.locator(".column").nth(1)
             colors = right.locator(".row").evaluate_all("all => all.map(one => one.style.getPropertyValue('--color'))")
@@ -516,7 +510,12 @@ def test_no_serious_findings_of_axe(visit, server, someone, dark):
     page.get_by_role("button", name="Compare").click()
     page.wait_for_selector(".column")
     assert serious(page) == []
+    page.get_by_role("button", name="History", exact=True).click()
+    page.wait_for_selector(".past")
+    assert serious(page) == []
     page.get_by_role("button", name="One list").click()
+    found.settled()
+    page.locator(".dislike-button").first.click()
     found.settled()
     page.locator(".why-button").first.click()
     assert serious(page) == []

@@ -302,3 +302,47 @@ def test_items_of_lists_with_scores(change, message):
     options = {"k": 2} | {name: value for name, value in change.items() if name not in exact}
     with pytest.raises(ValueError, match=message):
         _native.list_with_vectors(space_of(), exact_items(**exact), USERS, NONE, **options, threads=1)
+
+
+def test_programs_of_blends():
+    """Sizes and indices when a program is made, and what can have changed when it is called."""
+    rows = _native.PastRows(dense=np.eye(3, dtype=np.float32))
+    taste_of_past = np.zeros(3, dtype=np.int32)
+    given = {
+        "members": [(rows, 1.0, None, 0.0)],
+        "n_items": 3,
+        "past": _native.ItemLists(np.array([0, 2, 3]), np.array([0, 1, 2], dtype=np.int32)),
+        "disliked": _native.ItemLists(np.zeros(3, np.int64), np.empty(0, np.int32)),
+        "taste_of_past": taste_of_past,
+        "taste_offsets": np.array([0, 1, 2]),
+        "focus": 0.0,
+        "lift": 0.0,
+    }
+    program = _native.BlendProgram(**given)
+    assert program.is_whole
+    values, _, scales, bad = program.parts(np.array([1], np.int32), [None], None, 1)
+    assert values.argmax() == 2
+    assert scales[0, 0] == pytest.approx(1 / np.std([0.0, 0.0, 1.0]))
+    assert bad == (-1, -1)
+    for change, message in (
+        ({"n_items": 4}, "items"),
+        ({"taste_of_past": np.zeros(2, np.int32)}, "taste_of_past"),
+        ({"taste_offsets": np.array([0, 1])}, "taste_offsets"),
+        ({"members": [(rows, 1.0, np.ones(2, np.float32), 0.0)]}, "past_weights"),
+        ({"balance": 0.5}, "balance"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            _native.BlendProgram(**given | change)
+    with pytest.raises(ValueError, match="users"):
+        program.totals(np.array([2], np.int32), [None], None, None, 1)
+    with pytest.raises(ValueError, match="given"):
+        program.totals(np.array([0], np.int32), [np.zeros((1, 3), np.float32)], None, None, 1)
+    with pytest.raises(ValueError, match="nearest"):
+        _native.BlendProgram(**given | {"members": [(False, 1.0, None, 0.0)]}).totals(
+            np.array([0], np.int32), [np.zeros((1, 3), np.float32)], None, None, 1
+        )
+    with pytest.raises(ValueError, match="columns"):
+        _native.PastRows(offsets=np.array([0, 1]), columns=np.array([1], np.int32), values=np.ones(1, np.float32))
+    taste_of_past[1] = 1
+    with pytest.raises(ValueError, match="taste_of_past"):
+        program.totals(np.array([0], np.int32), [None], None, None, 1)

@@ -85,7 +85,8 @@ def client_of(model_at: Callable[..., Path]) -> Iterator[Callable[..., TestClien
     with contextlib.ExitStack() as opened:
 
         def make(name: str = "dpcml", **settings: Any) -> TestClient:
-            app = create_app(ServerSettings(model_at(name), **{"watch_seconds": 0.0, "limits": PATIENT, **settings}))
+            given = {"watch_seconds": 0.0, "limits": PATIENT, "impressions": False, **settings}  # answers are compared
+            app = create_app(ServerSettings(model_at(name), **given))
             return opened.enter_context(TestClient(app, raise_server_exceptions=False))
 
         yield make
@@ -95,7 +96,7 @@ def client_of(model_at: Callable[..., Path]) -> Iterator[Callable[..., TestClien
 def shared_client(saved_models: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     """A client for tests that change nothing."""
     store = str(tmp_path_factory.mktemp("shared") / "feedback.sqlite")
-    settings = ServerSettings(saved_models["dpcml"], store=store, watch_seconds=0.0, limits=PATIENT)
+    settings = ServerSettings(saved_models["dpcml"], store=store, watch_seconds=0.0, limits=PATIENT, impressions=False)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         yield client
 

@@ -52,6 +52,25 @@ def test_the_last_of_like_and_dislike_holds(client, saved_models):
     assert client.get("/v1/users/somebody-new/recommendations").status_code in (404, 422)
 
 
+@pytest.mark.parametrize("name", ["dpcml", "ease"])
+def test_a_dislike_is_taken_back(name, client_of, model_at, tmp_path):
+    store = str(tmp_path / "feedback.sqlite")
+    client = client_of(name, store=store)
+    first = listed(client, 7)
+    send(client, (7, first[0], "undo"))  # of nothing
+    send(client, (7, first[1], "view"), (7, first[0], "dislike"), (7, first[2], "dislike"))
+    assert not {*first[:3]} & {*listed(client, 7)}
+    send(client, (7, first[0], "undo"))
+    assert first[0] in listed(client, 7)
+    assert not {*first[1:3]} & {*listed(client, 7)}
+    client.close()
+    opened = open_feedback_store(store)
+    found = feedback_for(opened, ts.load(model_at(name)), "")
+    opened.close()
+    assert found.data.dislikes["item"].to_list() == [first[2]]
+    assert (found.data.n_interactions, found.n_events, found.n_other, found.n_unreadable) == (1, 5, 0, 0)
+
+
 def test_a_new_users_dislikes(client):
     send(client, (9_001, 3, "dislike"))
     assert client.get("/v1/users/9001/recommendations").status_code == 404  # no history

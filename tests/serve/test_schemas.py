@@ -27,7 +27,7 @@ OF_REQUESTS = {"exclude", "because"}
 def test_requests_have_each_option(schema):
     other_names = {**FIELD_NAMES, "exclude_seen": "include_seen"}
     expected = {other_names.get(one.name, one.name) for one in fields(ListOptions) if one.name not in OF_THE_SERVER}
-    own = {"model"} if schema is ListQuery else set()
+    own = {"model", "session"} if schema is ListQuery else set()
     missing = {"rules"} if schema is ListQuery else set()  # too long for a query
     names = {one.name for one in fields(schema)} if schema is ListQuery else set(schema.__struct_fields__)
     assert names == (expected - missing) | OF_REQUESTS | own
@@ -48,7 +48,7 @@ def test_options_with_equal_factors_are_equal():
 
 
 def test_the_client_has_each_field():
-    assert set(RequestKeywords.__annotations__) == {*ListBody.__struct_fields__, "model"} - {"k"}
+    assert set(RequestKeywords.__annotations__) == {*ListBody.__struct_fields__, "model", "session"} - {"k"}
     for method in (Client.recommend, Client.recommend_all, Client.recommend_for, Client.recommend_with):
         assert signature(method).parameters["options"].annotation == "Unpack[RequestKeywords]"
 

@@ -63,6 +63,14 @@ EVENT_YEARS = 1970, 2199
 """First and last year of the time of an event. Nanoseconds since 1970 have 64 bits until 2262."""
 EVENT_WEIGHT = 1_000_000
 """Largest weight of an event; the smallest is above 0."""
+ITEM_BYTES = 20_000
+"""Bytes of the attributes of an item, as JSON."""
+IMPRESSIONS_WAITING = 50_000
+"""Lists that were shown and wait to be logged; they are written about once a second."""
+IMPRESSIONS_KEPT = 2_000_000
+"""Lists that were shown and are kept."""
+RECOMMENDATION_ID = 64
+"""Characters of the id of an answer in an event."""
 WRITES_WAITING = 2_000
 """Requests whose feedback waits to be stored."""
 STORE_READ_SECONDS = 2.0

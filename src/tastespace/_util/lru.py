@@ -47,6 +47,16 @@ class LruCache(Generic[Key, Value]):
             if len(self._values) > self._size:
                 self._values.popitem(last=False)
 
+    def discard(self, key: Key) -> None:
+        """Forget the value of this key, where there is one."""
+        with self._lock:
+            self._values.pop(key, None)
+
+    def clear(self) -> None:
+        """Forget all values."""
+        with self._lock:
+            self._values.clear()
+
     def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
         """The value of this key, else what ``make`` returns, which is kept; threads may make it at the same time."""
         found = self.get(key)

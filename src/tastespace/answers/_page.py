@@ -13,6 +13,7 @@ import numpy as np
 from tastespace._util.checks import require_choice
 from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts
+from tastespace.answers.display import Display
 from tastespace.answers.ids import id_from_text, id_in_type, ids_in_type, json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
 from tastespace.answers.pages import lists_after
@@ -51,8 +52,8 @@ class PageAnswers:
     [1, 2, 3]
     """
 
-    def __init__(self, model: Recommender, name: str | None = None) -> None:
-        self.catalog = Catalog(model)
+    def __init__(self, model: Recommender, name: str | None = None, display: Display | None = None) -> None:
+        self.catalog = Catalog(model, display)
         self.model, self.name = model, name or type(model).__name__
         self.people = People(self.catalog)
         self.lists = ListAnswers(self.people)
@@ -65,7 +66,7 @@ class PageAnswers:
         """Facts about the model, and its abilities."""
         return {
             "name": self.name,
-            **model_facts(self.model),
+            **model_facts(self.catalog),
             "version": version("tastespace"),
             "fitted": None,
             "generation": self.catalog.generation,
@@ -192,9 +193,10 @@ class PageRequests:
         *,
         name: str | None = None,
         compare_name: str | None = None,
+        display: Display | None = None,
     ) -> None:
-        self.main = PageAnswers(model, name)
-        self.compare = None if compare is None else PageAnswers(compare, compare_name)
+        self.main = PageAnswers(model, name, display)
+        self.compare = None if compare is None else PageAnswers(compare, compare_name, display)
 
     def answer(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tastespace._util.computed_once import computed_once
 from tastespace._util.lru import LruCache
+from tastespace.answers.display import Display, Pictures, pictures
 from tastespace.answers.ids import ids_in_type, json_ids, shown_id, type_name
 from tastespace.answers.map import catalog_map
 from tastespace.answers.types import (
@@ -26,6 +27,7 @@ from tastespace.answers.types import (
 )
 from tastespace.data.attributes import category_column, item_categories, item_titles, title_column
 from tastespace.data.ids import rows_at
+from tastespace.data.reading.options import DISLIKE, EVENTS
 from tastespace.models.base import Recommender
 from tastespace.ranking.scoring import ScoringIndex
 from tastespace.recommend.mix import mixes_of, past_matches
@@ -53,14 +55,20 @@ class Catalog:
     True
     """
 
-    def __init__(self, model: Recommender) -> None:
+    def __init__(self, model: Recommender, display: Display | None = None) -> None:
         model.require_fitted()
         self.model, self.train = model, model.train_
+        self.display = Display() if display is None else display
         self.index = ScoringIndex(model, threads=1)
         self.generation = 1
         """Number of the model among those that a server has served; lists say which one made them."""
         self.kept: LruCache[Hashable, Any] = LruCache(_MOST_KEPT)
         """Values that answers need again: lists of the same options, masks of filters, and others."""
+
+    @cached_property
+    def pictures(self) -> Pictures | None:
+        """Pictures of the items, where they are shown."""
+        return pictures(self.train.item_attributes, self.display.images)
 
     # ---- items ---------------------------------------------------------------------------------------------
 
@@ -126,7 +134,8 @@ class Catalog:
         frame, column = self.train.item_attributes, category_column(self.train.item_attributes)
         if frame is None or column is None:
             return [], np.full(self.train.n_items, -1)
-        return computed_once(frame, ("one category", column), lambda: one_category(frame[column]))
+        hidden = self.display.hide_categories
+        return computed_once(frame, ("one category", column, hidden), lambda: one_category(frame[column], hidden))
 
     @property
     def category_names(self) -> list[str]:
@@ -137,6 +146,13 @@ class Catalog:
     def category_codes(self) -> NDArray[np.int64]:
         """Place of each item's category in `category_names`, -1 without one, see `one_category`."""
         return self._categories[1]
+
+    @property
+    def unknown_categories(self) -> list[str]:
+        """Categories to hide that no item has, such as misspelled ones."""
+        frame, column = self.train.item_attributes, category_column(self.train.item_attributes)
+        names = [] if frame is None or column is None else item_categories(frame[column]).names
+        return [one for one in self.display.hide_categories if one not in names]
 
     def categories_at(self, rows: Rows) -> list[str | None]:
         """One category for each of the items at these rows, see `one_category`."""
@@ -234,6 +250,7 @@ class Catalog:
             self.category_codes.tolist(),
             self.category_names,
             self.model.popularity_source.item_counts.tolist(),
+            [] if self.pictures is None else self.pictures.addresses.to_list(),
         )
 
     # ---- users ---------------------------------------------------------------------------------------------
@@ -291,10 +308,11 @@ def _exact_first(text: str, rows: NDArray[np.int64], ids: pl.Series) -> NDArray[
     return np.concatenate([rows[exact], rows[~exact]])
 
 
-def one_category(column: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
+def one_category(column: pl.Series, hidden: Collection[str] = ()) -> tuple[list[str], NDArray[np.int64]]:
     """One category for each item that has some: the rarest of its frequent ones, which says most; and their names.
 
-    Frequent are categories of at least 3 % of the items; an item without such has the most frequent it has.
+    Frequent are categories of at least 3 % of the items; an item without such has the most frequent it has. Hidden ones
+    are as if no item had them.
 
     >>> one_category(pl.Series([["a", "b"], ["a"], ["a"], None]))
     (['a', 'b'], array([ 1,  0,  0, -1]))
@@ -306,10 +324,12 @@ def one_category(column: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
     # Smallest key first: frequent ones by size, then the others by falling size.
     key = np.where(frequent, sizes, 4.0 * len(column) - sizes)
     chosen = np.full(len(column), -1, dtype=np.int64)
-    owner = np.repeat(np.arange(len(column)), np.diff(membership.indptr))
-    order = np.lexsort((key[membership.indices], owner))
+    owner, codes = np.repeat(np.arange(len(column)), np.diff(membership.indptr)), membership.indices
+    shown = ~np.isin(codes, [code for code, name in enumerate(found.names) if name in hidden])
+    owner, codes = owner[shown], codes[shown]
+    order = np.lexsort((key[codes], owner))
     first = order[np.unique(owner[order], return_index=True)[1]]
-    chosen[owner[first]] = membership.indices[first]
+    chosen[owner[first]] = codes[first]
     counts = np.bincount(chosen[chosen >= 0], minlength=len(found.names))
     by_size = np.argsort(-counts, kind="stable")[: int((counts > 0).sum())]
     place = np.full(len(found.names) + 1, -1, dtype=np.int64)
@@ -321,9 +341,9 @@ def one_category(column: pl.Series) -> tuple[list[str], NDArray[np.int64]]:
 # The model itself: facts about it, and users to begin with.
 
 
-def model_facts(model: Recommender) -> dict[str, Any]:
+def model_facts(catalog: Catalog) -> dict[str, Any]:
     """Class, parameters, sizes, types of ids, columns, and abilities of a model, as JSON has them."""
-    train, index = model.train_, ScoringIndex(model, threads=1)
+    model, train, index = catalog.model, catalog.train, catalog.index
     space = index.interest_space
     return {
         "class": type(model).__name__,
@@ -337,6 +357,8 @@ def model_facts(model: Recommender) -> dict[str, Any]:
         "id_types": {"user": type_name(train.users), "item": type_name(train.items)},
         "item_columns": [] if train.item_attributes is None else train.item_attributes.columns[1:],
         "category_column": category_column(train.item_attributes),
+        "image_column": None if catalog.pictures is None else catalog.pictures.column,
+        "dislike": next((kind for kind, weight in (train.events or EVENTS).items() if weight == DISLIKE), None),
         "can": {
             "fold_in": model.supports_fold_in,
             "features": model.supports_cold_start,

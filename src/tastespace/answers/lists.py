@@ -204,8 +204,12 @@ class ListAnswers:
 
         if model is not self.catalog.model or options.items or options.exclude:
             return make()
-        lists: TopKLists = self.catalog.kept.get_or_make(("lists", options), make)
+        lists: TopKLists = self.catalog.kept.get_or_make(("lists", options, self.kept_key()), make)
         return lists
+
+    def kept_key(self) -> Hashable:
+        """What lists of the same options depend on besides them: nothing, where the catalog never changes."""
+        return None
 
     def _made(
         self, lists: TopKLists, model: Recommender, rows: Sequence[int], options: AnswerOptions

@@ -59,9 +59,10 @@ class ListFields:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelQuery:
-    """Choice between two models."""
+    """Choice between two models, and whom an experiment counts somebody without an id as."""
 
     model: Literal["main", "compare"] = "main"
+    session: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tastespace._util.atomic import atomic_write
 from tastespace._util.checks import is_whole
 from tastespace.answers._page import Json, PageAnswers, as_json
 from tastespace.answers.catalog import example_users
+from tastespace.answers.display import Display
 from tastespace.answers.ids import id_in_type
 from tastespace.errors import ParameterError, UnknownIdError, require_path
 from tastespace.models.base import Recommender
@@ -31,8 +32,8 @@ _LINK = re.compile(r'<link rel="(?P<rel>\w+)" href="(?P<file>[^"]+)">')
 _SCRIPT = re.compile(r'<script src="(?P<file>[^"]+)" defer></script>')
 
 
-def whole_page(data: dict[str, Any], title: str) -> str:
-    """The page with its script, style and data inside; it loads nothing, and its policy forbids to.
+def whole_page(data: dict[str, Any], title: str, images: Sequence[str] = ()) -> str:
+    """The page with its script, style and data inside; it may load pictures from ``images`` alone.
 
     >>> page = whole_page({"title": "</script><b>"}, "A & B")
     >>> "<title>A &amp; B</title>" in page, "</script><b>" in page
@@ -49,7 +50,8 @@ def whole_page(data: dict[str, Any], title: str) -> str:
             style = content
         else:
             icon = "data:image/svg+xml;base64," + base64.b64encode(content.encode()).decode()
-    policy = f"default-src 'none'; img-src data:; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
+    pictures = " ".join(("data:", *images))
+    policy = f"default-src 'none'; img-src {pictures}; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
     # In a script element only "<" can end it, or begin a comment.
     embedded = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str).replace("<", "\\u003c")
     head = (
@@ -84,6 +86,7 @@ def save_page(
     compare: Recommender | None = None,
     name: str | None = None,
     compare_name: str | None = None,
+    display: Display | None = None,
 ) -> Path:
     """`Recommender.save_page`; ``name`` is shown as the model's name, ``compare_name`` as that of the second."""
     target = require_path(path)
@@ -91,8 +94,8 @@ def save_page(
         raise ParameterError(f"{path}: expected the name of an .html file.")
     if not is_whole(n_users, 1):
         raise ParameterError(f"n_users={n_users!r}: expected a whole number of 1 or more.")
-    answers = PageAnswers(model, name)
-    other = None if compare is None else PageAnswers(compare, compare_name)
+    answers = PageAnswers(model, name, display)
+    other = None if compare is None else PageAnswers(compare, compare_name, display)
     ids = model.train_.users
     wanted = [ids[row] for row in example_users(model)[:n_users].tolist()] if users is None else list(users)
     if not wanted:
@@ -103,8 +106,10 @@ def save_page(
                 f"user {user!r} is not in the model: expected the id of one of its {len(ids):,} users."
             )
     data = snapshot(answers, wanted, other)
+    shown = answers.catalog.pictures
+    sources = () if shown is None else shown.sources
     with atomic_write(target) as temporary:
-        temporary.write_text(whole_page(data, f"{answers.name} - tastespace"), encoding="utf-8")
+        temporary.write_text(whole_page(data, f"{answers.name} - tastespace", sources), encoding="utf-8")
     return target
 
 

@@ -11,6 +11,7 @@ from tastespace.answers.lists import BECAUSE, AnswerOptions, ListAnswers
 from tastespace.answers.map import interest_places
 from tastespace.answers.people import Person
 from tastespace.answers.types import ExplanationAnswer, HistoryItem, Interest, PastItem, ShelfAnswer, TasteShare
+from tastespace.models.base import Recommender
 from tastespace.recommend.explanations import explain, explanation_words
 from tastespace.recommend.interests import UserInterests, interest_names, interests_at
 from tastespace.recommend.labels import Labeler
@@ -103,7 +104,7 @@ class TasteAnswers:
         """Reasons for the rank of the item at this row, with the interests that the person mutes and boosts."""
         mute, boost = self.lists.choices(person, options)
         model, train = person.model, person.model.train_
-        found = explain(model, train.users[person.row], train.items[item], BECAUSE)
+        found = explain(model, train.users[person.row], train.items[item], BECAUSE, labeler=self._labeler(model))
         past = found.because or [
             (one, title, 1 / (1 + max(gap, 0.0)) if found.distance is not None else -gap)
             for one, title, gap in found.beside
@@ -133,5 +134,8 @@ class TasteAnswers:
 
     def _names(self, view: UserInterests) -> list[str]:
         """The name of each interest."""
-        train, source = view.index.train, view.index.model.popularity_source
-        return [one.text for one in interest_names(view, Labeler(train, None, source), wording=self._wording)]
+        return [one.text for one in interest_names(view, self._labeler(view.index.model), wording=self._wording)]
+
+    def _labeler(self, model: Recommender) -> Labeler:
+        hidden, untitled = self.catalog.display.hide_categories, self._wording.untitled
+        return Labeler(model.train_, None, model.popularity_source, hidden=hidden, untitled=untitled)

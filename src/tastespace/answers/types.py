@@ -93,6 +93,8 @@ class Recommendations:
     """Items of a history that the model does not know and that were left out."""
     next: str | None = None
     """Token of the next page, where a page was asked for and there are more."""
+    recommendation: str | None = None
+    """Id of the answer, for events that come of it; None where a server does not log its lists."""
 
 
 @dataclass(slots=True)
@@ -166,6 +168,8 @@ class Map:
     """Place in `categories`; -1: none."""
     categories: list[str]
     popularity: list[int]
+    images: list[str | None] = field(default_factory=list)
+    """Address of a picture of each item; empty where pictures are not shown."""
 
 
 @dataclass(slots=True)

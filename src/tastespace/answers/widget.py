@@ -6,20 +6,23 @@ from typing import Any
 
 from tastespace._util.extras import missing
 from tastespace.answers._page import PageRequests
+from tastespace.answers.display import Display
 from tastespace.answers.ids import json_id
 from tastespace.answers.saved_page import PAGE
 from tastespace.errors import UnknownIdError
 from tastespace.models.base import Recommender
 
 
-def explore(model: Recommender, user: Any = None, *, compare: Recommender | None = None) -> Any:
+def explore(
+    model: Recommender, user: Any = None, *, compare: Recommender | None = None, display: Display | None = None
+) -> Any:
     """`Recommender.explore`."""
     try:
         import anywidget
         import traitlets
     except ImportError as problem:
         raise missing("notebook", "the widget needs anywidget", "model.save_page writes a file instead.") from problem
-    requests = PageRequests(model, compare)
+    requests = PageRequests(model, compare, display=display)
     shown = None
     if user is not None:
         if user not in model.train_.users:

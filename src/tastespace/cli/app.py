@@ -224,6 +224,26 @@ COMMANDS = [
         "Create a token for the server and print it; the file stores only its hash.",
     ),
     LazyCommand(
+        "report:report", "report shop.feedback.sqlite",
+        "Report click-through and conversion of the lists of a server: by arm, model, rank and taste, with intervals.",
+    ),
+    LazyCommand(
+        "deletion:delete_user", "delete-user shop.model ann",
+        "Delete all that is kept of a user: feedback, profile, lists that were shown.",
+    ),
+    LazyCommand(
+        "deletion:user_data", "user-data shop.model ann",
+        "Print all that is kept of a user as JSON: history in the model, events, profile, lists that were shown.",
+    ),
+    LazyCommand(
+        "deletion:put_item", "put-item shop.model tea-9 --set genres=tea --set price=4",
+        "Change attributes and availability of an item, or add a new one, in place of what was said of it before.",
+    ),
+    LazyCommand(
+        "deletion:delete_item", "delete-item shop.model tea-9",
+        "Leave an item out of all lists at once, and out of the next model that is fitted again.",
+    ),
+    LazyCommand(
         "saved_model:profile", "profile shop.model ann --mute 2 --boost 1=2",
         "Show the interests that a user has muted and boosted in the saved model, or change them.",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,6 +14,7 @@ import typer
 
 from tastespace._util.addresses import shown_address
 from tastespace._util.terminal import Console
+from tastespace.answers.display import Display
 from tastespace.data.attributes import aligned_attributes, title_column
 from tastespace.data.ids import IdMap, parse_ids, parsed
 from tastespace.data.interactions import Interactions
@@ -118,6 +119,18 @@ def print_users_without_rows(frame: pl.DataFrame, users: Iterable[Any], limits: 
 
 
 ModelArgument = Annotated[Path, typer.Argument(help="Directory of a saved model.")]
+ImagesOption = Annotated[
+    str,
+    typer.Option(
+        "--images",
+        help="Item attribute with addresses of pictures, which the page loads; auto: one called image, picture, "
+        "poster, ...; none: no pictures.",
+    ),
+]
+HideCategoryOption = Annotated[
+    list[str] | None,
+    typer.Option("--hide-category", help="A category that is neither shown nor part of names; may be repeated."),
+]
 
 
 def parse_settings(settings: list[str]) -> dict[str, Any]:
@@ -325,3 +338,8 @@ def add_titles(frame: IntoFrame, train: Interactions, of: str = "item") -> pl.Da
     titles = attributes[column].gather(pl.Series(train.items.find(found[of]), dtype=pl.UInt32))
     at = found.columns.index(of) + 1
     return found.insert_column(at, titles.alias("title"))
+
+
+def display_of(images: str, hide_categories: Sequence[str] | None) -> Display:
+    """The pictures and categories that a page shows."""
+    return Display(None if images == "none" else images, tuple(hide_categories or ()))

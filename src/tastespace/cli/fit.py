@@ -19,6 +19,7 @@ from tastespace._util.addresses import is_address, shown_address
 from tastespace._util.interrupts import interrupts_end_step
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import parse_settings, print_notes
+from tastespace.cli.deletion import note_obeyed, without_deleted
 from tastespace.cli.flag_groups import GroupUse
 from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.cluster.fit import ClusterOptions, fit_files, within
@@ -121,6 +122,10 @@ def fit(
             }
         ),
     ] = DEFAULT_TABLE,
+    feedback: Annotated[
+        str | None,
+        typer.Option(help="Feedback store of a server: leave out the users and items that were deleted there."),
+    ] = None,
     set: Annotated[list[str] | None, typer.Option("--set", help="A parameter, key=value; may be repeated.")] = None,
     params: Annotated[
         Path | None, typer.Option(help="File of parameters that `tastespace tune --out` wrote, in place of --model.")
@@ -216,7 +221,9 @@ def fit(
         if is_spilled and issubclass(registry().get(model, Recommender), UserBlockSettings):
             parameters = {"spill": f"{spill}/vectors", "users_at_once": USERS_AT_ONCE} | parameters
         require_half_life(table.half_life, table.timestamp, create_seeded(model, seed, threads, **parameters))
-    is_plain = spill is None and table.given().keys() <= {"--user", "--item", "--min-user", "--min-item"}
+    is_plain = (
+        spill is None and feedback is None and table.given().keys() <= {"--user", "--item", "--min-user", "--min-item"}
+    )
     if options is not None and model is not None and valid == 0 and is_plain and _are_parquet(data):
         chosen = supported(create_seeded(model, seed, threads, **parameters))
         with _stopped(out):
@@ -233,6 +240,10 @@ def fit(
     whole = table.with_half_life(table.load(data, threads, spill=spill, memory=memory))
     wanted = None if target is None else table.load(data, threads, part=True, target=target)
     messages.print(f"{named}: {whole!r}", highlight=False, markup=False)
+    removal = 0
+    if feedback is not None:
+        whole, removal, said = without_deleted(whole, feedback)
+        messages.print(said, highlight=False, markup=False)
     print_notes(whole, messages)
     if model is None:
         with _stopped(out):
@@ -261,6 +272,8 @@ def fit(
             for note in notes[1:]:
                 messages.print(note, highlight=False)
         messages.print(f"saved {fitted!r} to {out}", highlight=False, markup=False)
+    if feedback is not None:
+        note_obeyed(feedback, out, removal)
     if checkpoint is not None:
         shutil.rmtree(checkpoint, ignore_errors=True)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -20,15 +20,16 @@ from tastespace._util.locks import only_one
 from tastespace._util.terminal import Console
 from tastespace.cli.arguments import cast_ids, parse_settings
 from tastespace.cli.config import read_config
+from tastespace.cli.deletion import note_obeyed, without_deleted
 from tastespace.cli.fit import fit_and_measure
 from tastespace.cli.flags import TableFlags, require_half_life
-from tastespace.cli.update import new_feedback, with_half_life
+from tastespace.cli.update import new_feedback, with_half_life, without_removed
 from tastespace.data.interactions import Interactions
 from tastespace.data.merge import added
 from tastespace.data.reading.dates import seconds_of, size_unit
 from tastespace.errors import BusyError, ParameterError, TastespaceError
 from tastespace.models import Recommender, create_seeded
-from tastespace.models.updating import begin_update, has_only_dislikes
+from tastespace.models.updating import begin_update, fitted_again, has_only_dislikes
 from tastespace.models.updating import update as updated
 from tastespace.recipe import RecipeReport, check_arguments
 from tastespace.recipe import fit as default_recipe
@@ -37,9 +38,15 @@ from tastespace.store import load
 from tastespace.store.directory import require_free
 from tastespace.tuning import read_params
 
+if TYPE_CHECKING:
+    from tastespace.serve.feedback.training import Feedback
+
 REFUSED, BUSY, NOT_SERVED = 3, 4, 5
 """Exit codes: the new model was worse, another run is going on, the server or the lists do not have the new model."""
-_OF_FIT = {"data", "out", "model", "minutes", "trials", "target", "set", "params", "valid", "card", "seed", "threads"}
+_OF_FIT = {
+    "data", "out", "model", "minutes", "trials", "target", "set", "params", "valid", "card", "seed", "threads",
+    "feedback",
+}  # fmt: skip
 _OF_UPDATE = {"model", "out", "data", "feedback", "new_items", "threads"}
 _VALID = 0.1
 _RELOAD_TRIES = 20
@@ -236,6 +243,10 @@ class _Run:
         data = table.with_half_life(table.load(flags["data"], threads))
         self.say(f"{', '.join(map(shown_address, flags['data']))}: {data!r}")
         data = data if served is None else cast_ids(data, served.train_)
+        feedback, removal = flags["feedback"], 0
+        if feedback is not None:
+            data, removal, said = without_deleted(data, feedback)
+            self.say(said)
         wanted = None
         if flags["target"] is not None:
             wanted = table.load(flags["data"], threads, part=True, target=flags["target"])
@@ -255,7 +266,7 @@ class _Run:
                 final.recipe_ = candidate.recipe_  # type: ignore[attr-defined]
             return final
 
-        return data, learn, again, lambda: None
+        return data, learn, again, lambda: None if feedback is None else note_obeyed(feedback, self.target, removal)
 
     def _update(self, stack: contextlib.ExitStack, served: Recommender) -> _Learning | None:
         flags, table = self.tables.flags("update", _OF_UPDATE, str(self.target), "--out", str(self.target))
@@ -265,9 +276,15 @@ class _Run:
         require_half_life(table.half_life, table.timestamp if feedback is None else "time", served)
         note = None
         if feedback is not None:
-            new, note = stack.enter_context(new_feedback(served, self.target, feedback, flags["new_items"], self.say))
-            if new is None:
+            found, note_learned = stack.enter_context(
+                new_feedback(served, self.target, feedback, flags["new_items"], self.say)
+            )
+            note = note_learned
+            if found.removed:
+                return self._without_removed(served, found, lambda: note_learned(self.target))
+            if found.data is None:
                 return None
+            new = found.data
         else:
             new = table.load(source, flags["threads"], part=True, events=served.train_.events)
             if new.events is not None and served.train_.weights is None:
@@ -284,6 +301,15 @@ class _Run:
             return served if is_known and part is not new else updated(served, part)
 
         return new, learn, lambda candidate: learn(new), lambda: None if note is None else note(self.target)
+
+    def _without_removed(self, served: Recommender, found: Feedback, done: Callable[[], None]) -> _Learning:
+        """What the served model learned and the new feedback, without the users and items that were deleted."""
+        data = without_removed(served, found, self.say)
+
+        def learn(part: Interactions) -> Recommender:
+            return fitted_again(served, part)
+
+        return data, learn, lambda candidate: learn(data), done
 
     # ---- comparing, saving -------------------------------------------------------------------------------
 

@@ -19,12 +19,15 @@ from tastespace._util.terminal import Console
 from tastespace.cli.arguments import (
     DelimiterOption,
     EncodingOption,
+    HideCategoryOption,
+    ImagesOption,
     ItemsIdOption,
     ModelArgument,
     NoHeaderOption,
     QueryOption,
     TextFlags,
     cast_ids,
+    display_of,
     open_model,
     print_notes,
     read_item_attributes,
@@ -457,6 +460,8 @@ def explore(
     compare: Annotated[
         Path | None, typer.Option(help="Directory of another model of the same users, to show alongside.")
     ] = None,
+    images: ImagesOption = "none",
+    hide_category: HideCategoryOption = None,
 ) -> None:
     """Write a page of some users that needs no server: shelves, map, sliders and explanations in one file."""
     from tastespace.answers.saved_page import save_page
@@ -473,6 +478,7 @@ def explore(
             compare=None if compare is None else open_model(compare),
             name=model.name.removesuffix(".model"),
             compare_name=None if compare is None else compare.name.removesuffix(".model"),
+            display=display_of(images, hide_category),
         )
     except UnknownIdError as problem:
         raise UnknownIdError(f"{problem} Without ids the page shows a sample of users.") from problem

@@ -11,9 +11,12 @@ from rich.console import Console
 
 from tastespace._util.addresses import shown_address
 from tastespace._util.extras import missing
+from tastespace._util.limits import IMPRESSIONS_KEPT
+from tastespace.cli.arguments import HideCategoryOption, ImagesOption, display_of
 from tastespace.data import Interactions, datasets, synthetic
 from tastespace.errors import ParameterError, require_path
 from tastespace.models import create
+from tastespace.online.experiments import arms_of
 
 _DEMO = {"dim": 32, "n_interests": 4, "epochs": 15, "seed": 0}
 
@@ -35,6 +38,8 @@ def serve(
         Path | None,
         typer.Option(help="TOML file with other sentences and names of shelves: another language."),
     ] = None,
+    images: ImagesOption = "auto",
+    hide_category: HideCategoryOption = None,
     tokens: Annotated[
         Path | None, typer.Option(help="JSON file of tokens (tastespace serve-token); may change.")
     ] = None,
@@ -56,6 +61,24 @@ def serve(
     ] = False,
     access_log: Annotated[bool, typer.Option("--access-log", help="Log a line of JSON for each request.")] = False,
     keep_answers: Annotated[int, typer.Option(help="Plain lists that each worker remembers.", min=0)] = 10_000,
+    experiment: Annotated[
+        list[str] | None,
+        typer.Option(help="In place of MODEL: a model and its share of the people, A.model=50; given for each model."),
+    ] = None,
+    salt: Annotated[str, typer.Option(help="With --experiment: another text assigns people to models anew.")] = "",
+    explore: Annotated[
+        float,
+        typer.Option(
+            help="Share of places below the first that are drawn from the next items, with logged probabilities.",
+            min=0.0,
+            max=0.9,
+        ),
+    ] = 0.0,
+    no_impressions: Annotated[
+        bool, typer.Option("--no-impressions", help="Do not log the lists that are shown; answers then have no ids.")
+    ] = False,
+    impression_days: Annotated[float, typer.Option(help="Days that shown lists are kept.", min=0.01)] = 90.0,
+    impressions_kept: Annotated[int, typer.Option(help="Most shown lists that are kept.", min=1)] = IMPRESSIONS_KEPT,
     demo: Annotated[
         bool, typer.Option("--demo", help="Fit a small model first: to the data set named, or a synthetic town.")
     ] = False,
@@ -76,6 +99,15 @@ def serve(
         from tastespace.serve.settings import Limits, ServerSettings
     except ImportError as problem:
         raise missing("serve", f"the server needs {problem.name}") from problem
+    arms = arms_of(experiment or [])
+    if arms and (model is not None or demo):
+        raise ParameterError("--experiment names all models: leave out MODEL and --demo.")
+    if explore and no_impressions:
+        raise ParameterError(
+            "--explore is of no use with --no-impressions: what was drawn is not logged. Leave one out."
+        )
+    if arms:
+        model = arms[0].path
     if model is None and not demo:
         raise ParameterError("expected the directory of a saved model, or --demo.")
     if not is_loopback(host) and tokens is None and not anonymous:
@@ -93,6 +125,7 @@ def serve(
             store=store,
             rules=rules,
             wording=wording,
+            display=display_of(images, hide_category),
             tokens=tokens,
             host=host,
             port=port,
@@ -103,6 +136,12 @@ def serve(
             any_catalog=any_catalog,
             access_log=access_log,
             keep_answers=keep_answers,
+            arms=arms,
+            salt=salt,
+            impressions=not no_impressions,
+            impression_days=impression_days,
+            impressions_kept=impressions_kept,
+            explore=explore,
             limits=Limits(k=max_k, batch=max_batch, body=max_body, seconds=timeout, read_seconds=timeout, rate=rate),
         )
         listening = bound_socket(host, port)

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,11 +16,15 @@ from tastespace.cli.arguments import ModelArgument, cast_ids, open_model
 from tastespace.cli.flag_groups import GroupUse
 from tastespace.cli.flags import DEFAULT_TABLE, TableFlags, require_half_life
 from tastespace.data.interactions import Interactions
+from tastespace.data.merge import concat
 from tastespace.errors import ParameterError
 from tastespace.models import Blend, Recommender
-from tastespace.models.updating import begin_update, has_only_dislikes
+from tastespace.models.updating import begin_update, fitted_again, has_only_dislikes
 from tastespace.models.updating import update as updated
 from tastespace.store.directory import require_free
+
+if TYPE_CHECKING:
+    from tastespace.serve.feedback.training import Feedback
 
 
 def update(
@@ -65,7 +69,8 @@ def update(
 
     With --feedback the new interactions are those that a server has stored since; what a model has learned of them is
     noted in the store, so that nothing counts twice. Events on items that are not in the model's catalog are left out
-    unless --new-items is given.
+    unless --new-items is given. Users who were deleted in the store are unlearned: a model that knows some of them is
+    fitted again without them, and without deleted items.
     """
     require_free(out)
     if (data is None) == (feedback is None):
@@ -100,18 +105,20 @@ def _learn_feedback(
 ) -> None:
     """Learn what a feedback store holds and the model does not know, and note in the store how far it has learned."""
     with new_feedback(opened, model, location, new_items, say) as (found, note_learned):
-        if found is None:
+        if found.removed:
+            _fit_without(opened, found, out, say)
+        elif found.data is None:
             opened.save(out)
             say(f"kept as it was, saved to {out}")
         else:
-            _learn(opened, found, "feedback", out, half_life, say)
+            _learn(opened, found.data, "feedback", out, half_life, say)
         note_learned(out)
 
 
 @contextlib.contextmanager
 def new_feedback(
     opened: Recommender, model: Path, location: str, new_items: bool, say: Callable[[str], None]
-) -> Iterator[tuple[Interactions | None, Callable[[Path], None]]]:
+) -> Iterator[tuple[Feedback, Callable[[Path], None]]]:
     """What a feedback store holds and the model does not know, and a function to call when a saved one knows it."""
     from tastespace.serve.feedback.store import open_feedback_store
     from tastespace.serve.feedback.training import feedback_for
@@ -132,9 +139,29 @@ def new_feedback(
         if found.n_new_items:
             say(f"note: {found.n_new_items:,} of them have items that are not in the catalog and are left out; "
                 "--new-items learns them")  # fmt: skip
-        yield found.data, lambda out: store.note_learned(model_checksum(out), found.last)
+        yield found, lambda out: store.note_learned(model_checksum(out), found.last.event, found.last.removal)
     finally:
         store.close()
+
+
+def without_removed(opened: Recommender, found: Feedback, say: Callable[[str], None]) -> Interactions:
+    """The data of a model and the new feedback, without the users and items that were deleted."""
+    from tastespace.serve.feedback.training import without
+
+    users, items = len(found.removed), len(found.deleted_items)
+    say(f"deleted since: {users:,} users and {items:,} items that the model knows: it is fitted again without them")
+    data = without(opened.train_, found.removed, found.deleted_items)
+    return data if found.data is None else concat(data, found.data)
+
+
+def _fit_without(opened: Recommender, found: Feedback, out: Path, say: Callable[[str], None]) -> None:
+    """Fit a model again to its data and the new feedback, without the users and items that were deleted."""
+    data = without_removed(opened, found, say)
+    start = time.perf_counter()
+    later = fitted_again(opened, data)
+    later.save(out)
+    say(f"fitted in {time.perf_counter() - start:.2f} s: {later!r} of {later.train_!r}")
+    say(f"saved to {out}")
 
 
 def _learn(

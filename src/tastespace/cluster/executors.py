@@ -157,7 +157,7 @@ class DaskExecutor:
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> Iterator[Result]:
         """The results, in the order of the tasks."""
         from distributed import KilledWorker
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
 
         futures = [self.client.submit(function, task, pure=False, retries=0) for task in tasks]
         try:

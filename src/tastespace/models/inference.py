@@ -414,20 +414,31 @@ class InferenceMixin:
 
     # ---- the page --------------------------------------------------------------------------------------------
 
-    def explore(self, user: Hashable | None = None, *, compare: Recommender | None = None) -> Any:
+    def explore(
+        self,
+        user: Hashable | None = None,
+        *,
+        compare: Recommender | None = None,
+        images: str | None = None,
+        hide_categories: Iterable[str] = (),
+    ) -> Any:
         """A widget for notebooks: shelves, the map of the catalog, sliders and explanations (the `notebook` extra).
 
         Args:
             user: User who is shown first; others can be searched for.
             compare: Another model of the same items, whose list can be shown alongside.
+            images: Item attribute with addresses of pictures, which the page then loads; "auto" finds one by its name.
+            hide_categories: Categories that are neither shown nor part of names.
 
         >>> from tastespace import DPCML, synthetic
         >>> town = synthetic.multi_interest(n_users=50, n_items=40, n_interactions=400).interactions
         >>> DPCML(dim=8, epochs=2).fit(town).explore(7)  # doctest: +SKIP
         """
+        from tastespace.answers.display import Display
         from tastespace.answers.widget import explore
 
-        return explore(_recommender(self), user, compare=compare)
+        display = Display(images, tuple(hide_categories))
+        return explore(_recommender(self), user, compare=compare, display=display)
 
     def save_page(
         self,
@@ -436,17 +447,22 @@ class InferenceMixin:
         *,
         n_users: int = 5,
         compare: Recommender | None = None,
+        images: str | None = None,
+        hide_categories: Iterable[str] = (),
     ) -> Path:
         """Write a page with shelves, map, sliders and explanations of some users: one .html file that needs no server.
 
         It holds the ids, titles and places of all items, and the history and best items of each user, and loads nothing
-        from anywhere. Sliders and lists work as with a server; people who are not in the file need one.
+        from anywhere but pictures, if ``images`` is given. Sliders and lists work as with a server; people who are not
+        in the file need one.
 
         Args:
             path: An .html file.
             users: User ids; None: ``n_users`` whose past is spread over several interests.
             n_users: Number of users, where none are named.
             compare: Another model of the same users, whose list is shown alongside.
+            images: Item attribute with addresses of pictures, which the page then loads; "auto" finds one by its name.
+            hide_categories: Categories that are neither shown nor part of names.
 
         >>> import tempfile
         >>> from tastespace import DPCML, synthetic
@@ -455,9 +471,11 @@ class InferenceMixin:
         >>> page.stat().st_size > 50_000
         True
         """
+        from tastespace.answers.display import Display
         from tastespace.answers.saved_page import save_page
 
-        return save_page(_recommender(self), path, users, n_users=n_users, compare=compare)
+        display = Display(images, tuple(hide_categories))
+        return save_page(_recommender(self), path, users, n_users=n_users, compare=compare, display=display)
 
     # ---- neighbors -----------------------------------------------------------------------------------------
 

@@ -100,7 +100,9 @@ class Explanation:
         return "\n".join(lines)
 
 
-def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str | None = None) -> Explanation:
+def explain(
+    model: Recommender, user: Any, item: Any, k: int = 5, *, column: str | None = None, labeler: Labeler | None = None
+) -> Explanation:
     """Implement `Recommender.explain`."""
     k = require_k(k)
     model.require_fitted()
@@ -114,7 +116,7 @@ def explain(model: Recommender, user: Any, item: Any, k: int = 5, *, column: str
             f"{type(model).__name__} has no explanations: it has no vectors, and its scores are no sums over past "
             "items. Models that explain are DPCML, CML, EASE, SparseEASE, ItemKNN, blends of them, and others."
         )
-    labeler = Labeler(train, column, model.popularity_source)
+    labeler = Labeler(train, column, model.popularity_source) if labeler is None else labeler
     past = index.seen(row)
     by_interest: dict[str, Any]
     if index.interest_space is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import combinations
@@ -38,9 +38,24 @@ class Labeler:
     """
 
     def __init__(
-        self, train: Interactions, column: str | None = None, popularity_source: Interactions | None = None
+        self,
+        train: Interactions,
+        column: str | None = None,
+        popularity_source: Interactions | None = None,
+        *,
+        hidden: Collection[str] = (),
+        untitled: str = "{id}",
     ) -> None:
-        self._train = train
+        """Prepare names for the items of ``train``.
+
+        Args:
+            train: The model's data.
+            column: Item attribute with categories.
+            popularity_source: Interactions that say what is common; None: those of ``train``.
+            hidden: Categories that no name has.
+            untitled: Template of an item without a title.
+        """
+        self._train, self._hidden, self._untitled = train, hidden, untitled
         self._popularity_source = popularity_source or train  # whose interactions say what is common
         self._frame = train.item_attributes
         if column is not None and (self._frame is None or column not in self._frame.columns):
@@ -94,6 +109,8 @@ class Labeler:
         own = membership.indices[ranges(starts, membership.indptr[items[at] + 1] - starts)]
         share = np.bincount(own, minlength=membership.shape[1]) / len(items[at])
         frequent = np.flatnonzero(share >= _PART)
+        if self._hidden:
+            frequent = frequent[[self._categories.names[code] not in self._hidden for code in frequent]]
         if not len(frequent):
             return []
         frequent = frequent[np.argsort(-share[frequent], kind="stable")]
@@ -141,8 +158,8 @@ class Labeler:
         return computed_once(self._popularity_source, key, make)[1]
 
     def titles(self, rows: _Rows) -> list[str]:
-        """Titles of these items where there are any, else their ids."""
-        ids = [str(item) for item in self._train.items.take(rows).to_list()]
+        """Titles of these items where there are any, else their ids in the template."""
+        ids = [self._untitled.format(id=item) for item in self._train.items.take(rows).to_list()]
         column = title_column(self._frame)
         if column is None or self._frame is None:
             return ids

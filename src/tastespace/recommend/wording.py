@@ -39,10 +39,12 @@ ENGLISH: dict[str, str | dict[str, str]] = {
     "seen": "You have this already.",
     "name_two": "like {first} and {second}",
     "name_one": "like {first}",
+    "untitled": "item {id}",
 }
 """Default templates; a `Wording` of another language has the same keys."""
 
 _COUNTED = ("two", "one", "none")  # sentences that say how many others; the rest are single templates
+_OPTIONAL = ("plural", "untitled")
 _PAST: dict[str, tuple[str, ...]] = {"two": ("first", "second"), "one": ("first",), "none": (), "seen": ()}
 _COUNTS = ("others", "others_any")
 _AROUND = ("item", "user")
@@ -73,7 +75,8 @@ _PLURALS: dict[str, tuple[tuple[str, ...], Callable[[int], str]]] = {
 class Wording:
     """Templates of the sentences that customers read; by default in English.
 
-    ``templates`` has the keys of `ENGLISH`, all of them, so that no sentence remains in another language:
+    ``templates`` has the keys of `ENGLISH`, so that no sentence remains in another language (``plural`` and
+    ``untitled`` may be left out):
 
     ======================== =================================================== =================================
     key                      said where                                          placeholders
@@ -81,6 +84,8 @@ class Wording:
     two, one, none           two, one or none of the user's past items is named  first, second, others, others_any
     seen                     added where the user has the item already
     name_two, name_one       name of an interest that no category fits           first, second
+    untitled                 an item without a title on pages and in answers of    id
+                             a server; without this template its id
     plural                   rule of the plural forms, see below
     ======================== =================================================== =================================
 
@@ -107,12 +112,16 @@ class Wording:
                 Argument("wording", given), ": expected a Wording, a dict of templates or the name of a file."
             )
         self._plural = _checked_plural(given.get("plural", "english"))
-        _require_keys("the wording", given, [key for key in ENGLISH if key != "plural"], optional=("plural",))
+        needed = [key for key in ENGLISH if key not in _OPTIONAL]
+        _require_keys("the wording", given, needed, optional=_OPTIONAL)
+        self.untitled = _checked("untitled", given.get("untitled", "{id}"), ("id",), ())
         self.templates: dict[str, str | dict[str, str]] = {"plural": self._plural}
         forms = ["zero", *_PLURALS[self._plural][0]]
         for key in ENGLISH:
             if key in _COUNTED:
                 self.templates[key] = self._checked_forms(key, given[key], forms)
+            elif key == "untitled":
+                self.templates[key] = self.untitled
             elif key != "plural":
                 past = _PAST[key.removeprefix("name_")]
                 self.templates[key] = _checked(key, given[key], past, _AROUND if key == "seen" else ())

@@ -217,9 +217,20 @@ class Application:
             return None
         if raw_path == b"/openapi.json":
             return Answer(self._openapi)
-        if raw_path == b"/" or raw_path.startswith(b"/static/"):
-            return self._page.answer(raw_path)
+        if raw_path in (b"/", b"/admin") or raw_path.startswith(b"/static/"):
+            answer = self._page.answer(raw_path)
+            return self._with_pictures(answer) if raw_path == b"/" else answer
         return None
+
+    def _with_pictures(self, page: Answer) -> Answer:
+        """The page with a policy that names the origins of the pictures of the models that are served now."""
+        state = self.state
+        slots = [one.slot.served.pictures for one in (state.main, state.compare) if one is not None]
+        sources = sorted({source for one in slots if one is not None for source in one.sources})
+        if not sources:
+            return page
+        policy = _POLICY.replace(b"img-src", b"img-src " + " ".join(sources).encode())
+        return replace(page, headers=tuple((n, policy if n == _POLICY_NAME else v) for n, v in page.headers))
 
 
 def _not_json() -> HttpError:
@@ -268,12 +279,13 @@ async def _send(send: Send, answer: Answer, head: bool) -> None:
 
 # ---- the page ------------------------------------------------------------------------------------------------
 
+_POLICY_NAME = b"content-security-policy"
 _POLICY = (
     b"default-src 'self'; img-src 'self' data: blob:; worker-src 'self' blob:; object-src 'none'; base-uri 'none'; "
     b"form-action 'none'; frame-ancestors 'none'"
 )
 _PAGE_HEADERS = (
-    (b"content-security-policy", _POLICY),
+    (_POLICY_NAME, _POLICY),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
@@ -289,16 +301,16 @@ class PageFiles:
                 name = path.relative_to(folder).as_posix()
                 # Assets stand in the folder itself or in its folder static.
                 self._paths["/static/" + name.removeprefix("static/")] = path
-        index = folder / "index.html"
-        if index.is_file():
-            self._paths["/"] = index
+        for name, file in (("/", "index.html"), ("/admin", "admin.html")):
+            if (folder / file).is_file():
+                self._paths[name] = folder / file
 
     def answer(self, raw_path: bytes) -> Answer:
         """The file at a path."""
         name = raw_path.decode("latin-1")
         path = self._paths.get(name)
         if path is None:
-            if name == "/":
+            if name in ("/", "/admin"):
                 raise HttpError(
                     404, "page_not_built", "the page is not part of this installation.",
                     "In a clone, make page builds it. The API is there: GET /openapi.json.",
@@ -309,7 +321,7 @@ class PageFiles:
         if kind.startswith("text/") or kind in ("application/javascript", "application/json"):
             kind += "; charset=utf-8"
         tag = f'"{hashlib.sha256(content).hexdigest()[:16]}"'.encode()
-        caching = b"no-cache" if name == "/" else b"public, max-age=31536000, immutable"
+        caching = b"no-cache" if not name.startswith("/static/") else b"public, max-age=31536000, immutable"
         return Answer(
             content, content_type=kind.encode(), headers=(*_PAGE_HEADERS, (b"cache-control", caching), (b"etag", tag))
         )
@@ -323,6 +335,6 @@ def create_app(settings: ServerSettings, follow: bool = False) -> Any:
     return CORSMiddleware(
         app,
         allow_origins=list(settings.cors),
-        allow_methods=["GET", "POST", "PUT"],
+        allow_methods=["GET", "POST", "PUT", "DELETE"],
         allow_headers=["Authorization", "Content-Type"],
     )

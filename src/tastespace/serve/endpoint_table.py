@@ -47,7 +47,8 @@ class RequestContext:
     def slot(self) -> Slot:
         """The model that serves this request; fixed until `forget_slot`."""
         if self._slot is None:
-            found = self.state.slot(self.query.model)
+            unit = self.path.get("user") if self.query.session is None else self.query.session
+            found = self.state.slot(self.query.model, unit)
             found.served.model.require_fitted()  # its files are as they were
             self._slot = found
         return self._slot

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from tastespace.answers.requests import LimitQuery, ListQuery, NeighborQuery, Pa
 from tastespace.answers.types import (
     AnswerError,
     ExplanationAnswer,
+    Item,
     Map,
     Recommendations,
     Stored,
@@ -28,9 +30,23 @@ from tastespace.data.reading.options import EVENTS
 from tastespace.errors import TastespaceError
 from tastespace.recommend.fold_in import fold_in
 from tastespace.serve import shop_lists
+from tastespace.serve.deletion import (
+    DeletedUserAnswer,
+    ItemAnswer,
+    ItemBody,
+    UserDataAnswer,
+    delete_item,
+    delete_user,
+    put_item,
+    user_data,
+)
 from tastespace.serve.endpoint_table import Answer, Endpoint, RequestContext
 from tastespace.serve.errors import SEND_AGAIN, HttpError, StoreError
-from tastespace.serve.feedback.store import FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.exploration import can_explore, explored_list
+from tastespace.serve.feedback.store import UNDO, FeedbackEvent, StoredProfile, event_time
+from tastespace.serve.impressions import shown_list, shown_shelves
+from tastespace.serve.lists import NO_ID
+from tastespace.serve.operations import metrics, operations
 from tastespace.serve.options import (
     history_rows,
     limited_k,
@@ -52,6 +68,7 @@ from tastespace.serve.schemas import (
     HistoryBody,
     InterestsAnswer,
     ModelAnswer,
+    OperationsAnswer,
     ProfileAnswer,
     ProfileBody,
     ReloadBody,
@@ -69,19 +86,39 @@ JSON = msgspec.json.Encoder()
 async def recommendations(call: RequestContext) -> Any:
     """The best items for one user; with `after`, page by page."""
     if call.query.after is not None:
-        return await page(call)
+        return _with_ids(call, [call.slot], [await page(call)])[0]
     slot, user, options = call.slot, call.slot.served.user_id(call.path["user"]), options_of_query(call)
-    text = slot.lists.kept_answer(user, options)
-    if text is None and slot.lists.is_quick(options):
-        text = await call.state.batches.quick_text(slot.lists, user, options)
-    if text is None:
-        text = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
+    log, share, counts = call.state.impressions, call.state.settings.explore, call.state.counts
+    counts.count("tastespace_lists_total")
+    if share and log is not None and can_explore(options):
+        explored, shown = await call.state.compute(explored_list, slot.lists, user, options, share)
+        explored.recommendation = log.new_id(shown)
+        slot.shown.add_items([one.item for one in explored.items])
+        return explored
+    listed = slot.lists.kept_answer(user, options)
+    if listed is not None:
+        counts.count("tastespace_kept_lists_total")
+    if listed is None and slot.lists.is_quick(options):
+        listed = await call.state.batches.quick_text(slot.lists, user, options)
+    if listed is None:
+        listed = await call.state.in_time(call.state.batches.text(slot.lists, user, options))
+    text = listed[0] + NO_ID if log is None else log.signed(*listed)
+    slot.shown.add(text)
     return Answer(text)
 
 
 async def batch(call: RequestContext) -> Any:
     """The best items for several users, histories or rows of features."""
+    found = await _batch(call)
+    for one in found.lists:
+        call.slot.shown.add_items([item.item for item in one.items])
+    return found
+
+
+async def _batch(call: RequestContext) -> BatchAnswer:
     body: BatchBody = call.body
+    if body.users is None:
+        _draw_session(call)
     given = [one for one in (body.users, body.histories, body.features) if one is not None]
     if len(given) != 1:
         raise HttpError(422, "invalid_request", "expected one of users, histories and features.", "Give one of them.")
@@ -100,7 +137,9 @@ async def batch(call: RequestContext) -> Any:
         )  # fmt: skip
     if body.users is not None:
         users = ids_in_type(slot.served.train.users, body.users, "user")
-        return BatchAnswer(await call.state.compute(_lists_of_users, slot, users, options))
+        slots = [_slot_of(call, user) for user in users]
+        lists = await call.state.compute(_lists_of_users, slots, users, options)
+        return BatchAnswer(_with_ids(call, slots, lists))
     if body.histories is not None:
         histories = [history_rows(call, one) for one in body.histories]
         if body.after is None:
@@ -109,17 +148,36 @@ async def batch(call: RequestContext) -> Any:
             lists = await call.state.compute(page_of_histories, slot, histories, options, body.after)
         for one, items in zip(lists, body.histories, strict=True):
             one.unknown_items = slot.served.unknown_items(items)
-        return BatchAnswer(lists)
-    return BatchAnswer(await call.state.compute(_with_features, slot, body.features or [], options))
+        return BatchAnswer(_with_ids(call, [slot] * len(lists), lists))
+    lists = await call.state.compute(_with_features, slot, body.features or [], options)
+    return BatchAnswer(_with_ids(call, [slot] * len(lists), lists))
 
 
-def _lists_of_users(slot: Slot, users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
-    lists: list[Recommendations] = []
-    for one in slot.lists.for_users(users, options):
-        if isinstance(one, AnswerError):
-            raise one
-        lists.append(one)
+def _slot_of(call: RequestContext, user: Any) -> Slot:
+    """The model of one of several users, who may be in different arms of an experiment."""
+    if not call.state.has_experiment or call.query.session is not None:
+        return call.slot
+    return call.state.slot(call.query.model, str(json_id(user)))
+
+
+def _with_ids(call: RequestContext, slots: Sequence[Slot], lists: list[Recommendations]) -> list[Recommendations]:
+    """The same lists, each with an id of its own."""
+    log = call.state.impressions
+    for one, slot in zip(lists, slots, strict=True):
+        if log is not None:
+            one.recommendation = log.new_id(shown_list(slot.lists.source, one))
     return lists
+
+
+def _lists_of_users(slots: Sequence[Slot], users: Sequence[Any], options: AnswerOptions) -> list[Recommendations]:
+    found: dict[int, Recommendations] = {}
+    for slot in dict.fromkeys(slots):
+        places = [at for at, one in enumerate(slots) if one is slot]
+        for at, one in zip(places, slot.lists.for_users([users[at] for at in places], options), strict=True):
+            if isinstance(one, AnswerError):
+                raise one
+            found[at] = one
+    return [found[at] for at in range(len(users))]
 
 
 def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOptions) -> list[Recommendations]:
@@ -156,19 +214,37 @@ def _with_features(slot: Slot, features: list[dict[str, Any]], options: AnswerOp
 
 async def shelves(call: RequestContext) -> Any:
     """A row of items for each interest of a user."""
-    return await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
+    found = await call.state.compute(_shelves, call.slot, _user_of(call), options_of_query(call, 8))
+    return _with_id(call, found)
+
+
+def _draw_session(call: RequestContext) -> None:
+    """Somebody without an id or a session is in any arm of an experiment."""
+    if call.state.has_experiment and call.query.session is None:
+        call.query = replace(call.query, session=uuid.uuid4().hex)
+
+
+def _with_id(call: RequestContext, found: ShelvesAnswer) -> ShelvesAnswer:
+    log, slot = call.state.impressions, call.slot
+    if log is not None:
+        found.recommendation = log.new_id(shown_shelves(slot.lists.source, found.user, found.shelves))
+    return found
 
 
 async def shelves_for(call: RequestContext) -> Any:
     """The same for a cold-start user with a history."""
+    _draw_session(call)
     found = await call.state.compute(_shelves, call.slot, lambda: newcomer(call), options_of_body(call, 8))
     found.unknown_items = call.slot.served.unknown_items(call.body.history)
-    return found
+    return _with_id(call, found)
 
 
 def _shelves(slot: Slot, person_of: Callable[[], Person], options: AnswerOptions) -> ShelvesAnswer:
     person = person_of()
-    return ShelvesAnswer(json_id(person.user), slot.served.generation, slot.tastes.shelves(person, options))
+    found = slot.tastes.shelves(person, options)
+    for shelf in found:
+        slot.shown.add_items([one.item for one in shelf.items])
+    return ShelvesAnswer(json_id(person.user), slot.served.generation, found)
 
 
 async def interests(call: RequestContext) -> Any:
@@ -216,12 +292,18 @@ def _user_of(call: RequestContext) -> Callable[[], Person]:
 
 async def users(call: RequestContext) -> Any:
     """Users by id or name."""
-    return FoundUsers(await call.state.compute(call.slot.served.search_users, call.query.q, call.query.limit))
+    people, limit = call.slot.people, call.query.limit
+    people.refresh()
+    found = await call.state.compute(call.slot.served.search_users, call.query.q, limit + len(people.hidden))
+    hidden = {json_id(one) for one in people.hidden}
+    return FoundUsers([one for one in found if one.user not in hidden][:limit])
 
 
 async def search(call: RequestContext) -> Any:
     """Items by words of their titles, or by id."""
-    return FoundItems(await call.state.compute(call.slot.served.search_items, call.query.q, call.query.limit))
+    gone, limit = _gone(call.slot), call.query.limit
+    found = await call.state.compute(call.slot.served.search_items, call.query.q, limit + len(gone))
+    return FoundItems([one for one in found if one.item not in gone][:limit])
 
 
 async def similar(call: RequestContext) -> Any:
@@ -229,15 +311,31 @@ async def similar(call: RequestContext) -> Any:
     served, k = call.slot.served, limited_k(call, call.query.k)
     row = served.item_row(served.item_id(call.path["item"]))
     (named,) = served.named(np.array([row]))
-    return SimilarAnswer(named.item, named.title, await call.state.compute(served.similar, row, k))
+    gone = _gone(call.slot)
+    found = await call.state.compute(served.similar, row, k + len(gone))
+    return SimilarAnswer(named.item, named.title, ranked([one for one in found if one.item not in gone][:k]))
+
+
+def _gone(slot: Slot) -> set[Any]:
+    """Ids, as JSON has them, of the items that are not available."""
+    slot.people.refresh()
+    return set(slot.served.ids_at(slot.people.items.gone))
+
+
+def ranked(items: list[Item]) -> list[Item]:
+    """The same items with ranks from 1."""
+    for at, one in enumerate(items):
+        one.rank = at + 1
+    return items
 
 
 async def audience(call: RequestContext) -> Any:
     """Users whose interests are nearest to an item."""
     served, k = call.slot.served, limited_k(call, call.query.k, 20)
     row = served.item_row(served.item_id(call.path["item"]))
-    found = await call.state.compute(served.audience, row, k)
-    return AudienceAnswer(served.ids_at(np.array([row]))[0], *found)
+    hidden = {json_id(one) for one in call.slot.people.hidden}
+    n, found = await call.state.compute(served.audience, row, k + len(hidden))
+    return AudienceAnswer(served.ids_at(np.array([row]))[0], n, [one for one in found if one.user not in hidden][:k])
 
 
 async def catalog_map(call: RequestContext) -> Answer:
@@ -272,12 +370,14 @@ async def feedback(call: RequestContext) -> Any:
             one.weight,
             _time(one.time),
             _kind(train, one.kind),
+            one.recommendation or "",
         )
         for one in body.events
     ]
     for event in events:
-        if "\x00" in event.event_id or not event.event_id.isprintable():
-            raise HttpError(422, "invalid_request", "event_id: expected printable characters.")
+        for name, text in (("event_id", event.event_id), ("recommendation", event.recommendation)):
+            if "\x00" in text or not text.isprintable():
+                raise HttpError(422, "invalid_request", f"{name}: expected printable characters.")
     profiles = []
     if body.profile is not None:
         user = id_in_type(train.users, body.profile.user, "user")
@@ -287,7 +387,7 @@ async def feedback(call: RequestContext) -> Any:
     is_new = await _written(call, events, profiles)
     unknown = int((train.items.find([one.item for one in events]) < 0).sum()) if events else 0
     answer = Stored(sum(is_new), len(is_new) - sum(is_new), unknown)
-    call.state.counts.count("tastespace_feedback_stored_total", answer.stored)
+    call.state.counts.count_feedback(answer.stored)
     call.state.counts.count("tastespace_feedback_duplicates_total", answer.duplicates)
     return answer
 
@@ -308,9 +408,11 @@ async def _written(
 
 def _kind(train: Interactions, given: str | None) -> str:
     known = train.events or EVENTS
-    if given is None or given in known:
+    if given is None or given in known or given == UNDO:
         return given or ""
-    raise HttpError(422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join(known)}.")
+    raise HttpError(
+        422, "unknown_kind", f"kind={given[:40]!r} is unknown.", f"The kinds are {', '.join((*known, UNDO))}."
+    )
 
 
 def _time(given: str | None) -> str:
@@ -397,11 +499,6 @@ async def ready(call: RequestContext) -> Any:
     return Answer(JSON.encode(answer), 503 if state.is_closing else 200)
 
 
-async def metrics(call: RequestContext) -> Answer:
-    """Counts of all workers in the text format of Prometheus."""
-    return Answer(call.state.counts.text().encode(), content_type=b"text/plain; version=0.0.4; charset=utf-8")
-
-
 _USER = "/v1/users/{user}"
 _ITEM = "/v1/items/{item}"
 ENDPOINTS = [
@@ -415,8 +512,12 @@ ENDPOINTS = [
     Endpoint("POST", "/v1/explanations", explanation_for, ExplanationAnswer, body=ExplanationBody, errors=(404, 413)),
     Endpoint("GET", f"{_USER}/profile", get_profile, ProfileAnswer),
     Endpoint("PUT", f"{_USER}/profile", put_profile, ProfileAnswer, "feedback", body=ProfileBody, errors=(404,)),
+    Endpoint("DELETE", _USER, delete_user, DeletedUserAnswer, "admin"),
+    Endpoint("GET", f"{_USER}/data", user_data, UserDataAnswer, "admin"),
     Endpoint("GET", "/v1/users", users, FoundUsers, query=LimitQuery),
     Endpoint("GET", "/v1/items/search", search, FoundItems, query=LimitQuery),
+    Endpoint("PUT", _ITEM, put_item, ItemAnswer, "admin", body=ItemBody, errors=(413,)),
+    Endpoint("DELETE", _ITEM, delete_item, ItemAnswer, "admin", errors=(404,)),
     Endpoint("GET", f"{_ITEM}/similar", similar, SimilarAnswer, query=NeighborQuery, errors=(404,)),
     Endpoint("GET", f"{_ITEM}/audience", audience, AudienceAnswer, query=NeighborQuery, errors=(404,)),
     *shop_lists.ENDPOINTS,
@@ -426,6 +527,7 @@ ENDPOINTS = [
     Endpoint(
         "POST", "/v1/model/reload", reload, ModelAnswer, "admin", body=ReloadBody, errors=(409,), is_body_optional=True
     ),
+    Endpoint("GET", "/v1/operations", operations, OperationsAnswer, "admin"),
     Endpoint("GET", "/health/live", live, Health, None),
     Endpoint("GET", "/health/ready", ready, Health, None),
     Endpoint("GET", "/metrics", metrics, str),

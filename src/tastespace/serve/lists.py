@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -18,14 +19,21 @@ from tastespace import _native
 from tastespace._util.lru import LruCache
 from tastespace.answers.ids import json_id
 from tastespace.answers.lists import AnswerOptions, ListAnswers
-from tastespace.answers.types import AnswerError
+from tastespace.answers.people import Person
+from tastespace.answers.types import AnswerError, Item, Recommendations
 from tastespace.ranking.scoring import TopK
 from tastespace.recommend.explanations import list_reasons
+from tastespace.serve.impressions import Shown, Source, shown_list
+from tastespace.serve.items import inserted
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 
 _JSON = msgspec.json.Encoder()
-_END = b'],"fallback":null,"unknown_items":[],"next":null}'
+Listed: TypeAlias = tuple[bytes, Shown]
+"""A list as JSON, which ends before the value of its last field, the id; and as it is logged."""
+NO_ID = b"null}"
+"""End of such a JSON without an id."""
+_END = b'],"fallback":null,"unknown_items":[],"next":null,"recommendation":'
 _MOST_READ = 500  # queries whose options are kept
 _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 
@@ -33,41 +41,85 @@ _MOST_ANSWER = 8_192  # bytes of an answer that is kept
 class ServedLists(ListAnswers):
     """Lists of one served model, as values or as JSON."""
 
-    def __init__(self, people: PeopleWithFeedback, keep_answers: int = 0) -> None:
+    def __init__(self, people: PeopleWithFeedback, keep_answers: int = 0, arm: str = "") -> None:
         super().__init__(people)
+        self.source = Source(people.served, arm)
+        """Of the lists, in the log of those that are shown."""
         self.people: PeopleWithFeedback = people
         self.served, self._keep_answers = people.served, keep_answers
-        self._answers: LruCache[tuple[Any, AnswerOptions], bytes] = LruCache(keep_answers)
+        self._answers: LruCache[tuple[Any, AnswerOptions], Listed] = LruCache(keep_answers)
         self.known_options: LruCache[Any, AnswerOptions] = LruCache(_MOST_READ)
         """Options of earlier queries, by the text of the query."""
+        self._version, self._is_plain = 0, True  # no item is new
         self._is_quick = self.served.is_small and people.is_local
         # Reasons of models without vectors are computed one by one, and lists of large models take longer than JSON.
         self._writes_text = self.served.is_small and self.served.index.interest_space is not None
         if self._writes_text:
             _ = self._item_texts
 
-    def kept_answer(self, user: Any, options: AnswerOptions) -> bytes | None:
+    def kept_answer(self, user: Any, options: AnswerOptions) -> Listed | None:
         """Return the cached JSON of this request, unless feedback or a profile of the user was stored since."""
         found = self._answers.get((user, options))
         if found is None:
             return None
         self.people.refresh()
+        if self._follow_items():
+            return None
         return found if self.people.is_unchanged(user) else None
+
+    def _follow_items(self) -> bool:
+        """Forget cached lists where items were changed or users deleted since; return whether that is so."""
+        version = self.people.items.version
+        if version == self._version:
+            return False
+        self._answers.clear()
+        self._version, self._is_plain = version, not self.people.items.unplaced
+        return True
+
+    def allowed(self, options: AnswerOptions) -> NDArray[np.bool_] | None:
+        """Items that the options leave and that are available, shape ``(n_items,)``; None: all of them."""
+        found, gone = super().allowed(options), self.people.items.gone
+        if len(gone):
+            found = np.ones(self.served.train.n_items, dtype=bool) if found is None else found
+            found[gone] = False
+        return found
+
+    def kept_key(self) -> Any:
+        """What lists of the same options depend on besides them."""
+        return self.people.items.version
+
+    def for_people(self, people: Sequence[Person], options: AnswerOptions) -> list[list[Item]]:
+        """The lists of people, with new items among them, see `tastespace.serve.items`."""
+        lists, new = super().for_people(people, options), self.people.new_items()
+        if new is None:
+            return lists
+        allowed = np.flatnonzero(new.allowed(options)).tolist()
+        for at, person in enumerate(people):
+            changes = self.people.items
+            usable = [row for row in allowed if not changes.has_taken(new.ids[row], person.user)]
+            mute, boost = self.choices(person, options)
+            if usable and not mute and not boost:
+                lists[at] = inserted(new, options, self.index_of(person.model), person, lists[at], usable)
+        return lists
 
     def is_quick(self, options: AnswerOptions) -> bool:
         """True where `quick_texts` is faster than handing the work to another thread."""
-        return self._is_quick and options.is_length_only
+        return self._is_quick and self._is_plain and options.is_length_only
 
-    def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | None]:
+    def quick_texts(self, users: Sequence[Any], options: AnswerOptions) -> list[Listed | None]:
         """Return lists as JSON and cache them; None for users who are unknown or have feedback or a profile."""
         self.people.refresh()
-        found: list[bytes | None] = [None] * len(users)
+        self._follow_items()
+        found: list[Listed | None] = [None] * len(users)
+        if not self._is_plain:
+            return found
         row_of, is_unchanged = self.served.user_row, self.people.is_unchanged
         rows = [row_of(user) if is_unchanged(user) else -1 for user in users]
         at = [place for place, row in enumerate(rows) if row >= 0]
         if not at:
             return found
         asked = [users[place] for place in at]
+        texts: Sequence[Listed | None]
         if self._writes_text:
             texts = self._texts(asked, np.array([rows[place] for place in at], dtype=np.int32), options)
         else:
@@ -78,24 +130,28 @@ class ServedLists(ListAnswers):
                 self._keep(user, options, text)
         return found
 
-    def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[bytes | AnswerError]:
+    def texts(self, users: Sequence[Any], options: AnswerOptions) -> list[Listed | AnswerError]:
         """A list for each user as JSON, or the error of one; plain lists are cached."""
-        made = self.for_users(users, options)
-        texts = [one if isinstance(one, AnswerError) else _JSON.encode(one) for one in made]
-        if options.is_length_only and self.people.is_local:
+        texts: list[Listed | AnswerError] = [
+            one if isinstance(one, AnswerError) else (_unsigned(one), shown_list(self.source, one))
+            for one in self.for_users(users, options)
+        ]
+        self._follow_items()
+        if options.is_length_only and self.people.is_local and self._is_plain:
             for user, text in zip(users, texts, strict=True):
-                if isinstance(text, bytes) and self.served.user_row(user) >= 0 and self.people.is_unchanged(user):
+                is_usual = self.served.user_row(user) >= 0 and self.people.is_unchanged(user)
+                if not isinstance(text, AnswerError) and is_usual:
                     self._keep(user, options, text)
         return texts
 
-    def _keep(self, user: Any, options: AnswerOptions, text: bytes) -> None:
-        if self._keep_answers and len(text) <= _MOST_ANSWER:
+    def _keep(self, user: Any, options: AnswerOptions, text: Listed) -> None:
+        if self._keep_answers and len(text[0]) <= _MOST_ANSWER:
             self._answers.put((user, options), text)
 
-    def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[bytes | None]:
+    def _texts(self, users: Sequence[Any], rows: NDArray[np.int32], options: AnswerOptions) -> list[Listed | None]:
         """Lists of users with these ids, at these rows of the model, without an object for each item."""
-        made: list[bytes | None] = []
-        for block, some in self._usual_lists(self.served.model, options, None).plain(rows):
+        made: list[Listed | None] = []
+        for block, some in self._usual_lists(self.served.model, options, self.allowed(options)).plain(rows):
             made += self._block_texts(
                 users[len(made) : len(made) + len(block.users)], block.users, some, options.because
             )
@@ -103,7 +159,7 @@ class ServedLists(ListAnswers):
 
     def _block_texts(
         self, users: Sequence[Any], rows: NDArray[np.int32], found: TopK, because: bool
-    ) -> list[bytes | None]:
+    ) -> list[Listed | None]:
         """The lists of a block; None where a number is not finite, which JSON cannot express."""
         ends = np.searchsorted(found.query, np.arange(len(users) + 1))
         reasons, weights = None, None
@@ -122,10 +178,18 @@ class ServedLists(ListAnswers):
         )
         listed = _native.list_texts(self._item_texts, entries, ends)
         middle = b',"model":%d,"items":[' % self.served.generation
-        return [
-            None if text is None else b'{"user":%b%b%b%b' % (_JSON.encode(json_id(user)), middle, text, _END)
-            for user, text in zip(users, listed, strict=True)
-        ]
+        items = found.rows.astype(np.int32, copy=False).tobytes()
+        tastes = None if not self.served.model.has_interests or found.interests is None else found.interests
+        of_items = None if tastes is None else tastes.astype(np.int32, copy=False).tobytes()
+        places, made = pairwise((4 * ends).tolist()), list[Listed | None]()
+        for user, text, (start, end) in zip(users, listed, places, strict=True):
+            if text is None:
+                made.append(None)
+                continue
+            own = None if of_items is None else of_items[start:end]
+            shown = Shown(self.source, user, items[start:end], own)
+            made.append((b'{"user":%b%b%b%b' % (_JSON.encode(json_id(user)), middle, text, _END), shown))
+        return made
 
     @cached_property
     def _item_texts(self) -> _native.ItemTexts:
@@ -177,24 +241,24 @@ class MicroBatches:
         self._quick: list[_Job] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tastespace-lists")
 
-    async def quick_text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> bytes | None:
+    async def quick_text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> Listed | None:
         """The list of one user, see `ServedLists.quick_texts`."""
         loop = asyncio.get_running_loop()
         job = _Job(lists, user, options, loop.create_future())
         if not self._quick:
             loop.call_soon(self._make_quick, loop)  # after the requests that have been read by now
         self._quick.append(job)
-        found: bytes | None = await job.done
+        found: Listed | None = await job.done
         return found
 
-    async def text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> bytes:
+    async def text(self, lists: ServedLists, user: Any, options: AnswerOptions) -> Listed:
         """The list of one user, made in a thread; raises `AnswerError` for an unknown one."""
         loop = asyncio.get_running_loop()
         job = _Job(lists, user, options, loop.create_future())
         self._waiting.append(job)
         if not self._running:
             self._start(loop)
-        found: bytes = await job.done
+        found: Listed = await job.done
         return found
 
     def _make_quick(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -259,3 +323,7 @@ def _answers(group: Sequence[_Job], options: AnswerOptions, quick: bool) -> Sequ
         if len(group) == 1:
             return [problem]
     return [answer for job in group for answer in _answers([job], options, quick)]
+
+
+def _unsigned(one: Recommendations) -> bytes:
+    return _JSON.encode(one)[: -len(NO_ID)]

@@ -13,14 +13,17 @@ import mmap
 import os
 import tempfile
 import threading
+import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from tastespace.serve.schemas import MinuteCounts, RouteCounts, WorkerState
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +33,12 @@ _IN_FLIGHT = "tastespace_requests_in_flight"
 _COUNTERS = {
     "tastespace_feedback_stored_total": "Events stored.",
     "tastespace_feedback_duplicates_total": "Events sent again.",
+    "tastespace_impressions_total": "Lists shown and logged.",
+    "tastespace_impressions_dropped_total": "Lists shown that were not logged.",
     "tastespace_model_reloads_total": "Models swapped in.",
     "tastespace_model_refusals_total": "Models refused.",
+    "tastespace_lists_total": "Lists of single users.",
+    "tastespace_kept_lists_total": "Lists of single users that were answered from the cache.",
     "tastespace_batches_total": "Batches of lists.",
     "tastespace_batched_requests_total": "Lists in batches.",
 }
@@ -39,10 +46,16 @@ _GAUGES = {
     _IN_FLIGHT: "Requests that are being answered.",
     "tastespace_model_generation": "Generation served.",
     "tastespace_compare_generation": "Generation of the second model.",
+    "tastespace_problems": "Problems that /health/ready lists.",
     "process_resident_memory_bytes": "Memory of the process.",
+    "process_start_time_seconds": "When the process was started, in seconds since 1970.",
 }
 _MOST = 8_192  # numbers of one worker: routes times statuses, and buckets of routes
 _MEMORY = Path("/dev/shm")
+_MINUTE = "minute"
+_MINUTES = 60
+_FIELDS = ("time", "requests", "refused", "failed", "seconds", "feedback")  # of a minute
+_FEEDBACK = "tastespace_feedback_stored_total"
 
 Key: TypeAlias = tuple[Any, ...]
 """Name of a number and its labels."""
@@ -120,12 +133,17 @@ class RequestCounts:
     """Requests by route and status, how long they took, and other counts, of all workers that share a folder."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
+        self.folder = folder
+        """Of the counts of all workers; None: this one counts for itself."""
         self._own = _Numbers(None if folder is None else folder / f"{os.getpid()}.{os.urandom(4).hex()}")
         self._values = self._own.values
         self._in_flight = self._own.place((_IN_FLIGHT,))
         self._requests: dict[tuple[str, str, int], tuple[int, int, int]] = {}
         """Places of the count, of the first bucket and of the seconds, by method, route and status."""
+        places = [self._own.place((_MINUTE, at, one)) for at in range(_MINUTES) for one in _FIELDS]
+        self._minutes = places[0]
+        """First of the numbers of the last minutes, side by side; each minute takes the place of the oldest."""
+        self.put("process_start_time_seconds", time.time())
 
     @property
     def in_flight(self) -> int:
@@ -147,6 +165,26 @@ class RequestCounts:
         self._values[count] += 1
         self._values[bucket + bisect_left(BUCKETS, seconds)] += 1
         self._values[total] += seconds
+        minute = self._minute()
+        self._values[minute + 1] += 1
+        self._values[minute + 4] += seconds
+        if status >= 400:
+            self._values[minute + (2 if status < 500 else 3)] += 1
+
+    def _minute(self) -> int:
+        """Place of the numbers of this minute; of the thread of the event loop alone."""
+        now = int(time.time() // 60)
+        first = self._minutes + now % _MINUTES * len(_FIELDS)
+        if self._values[first] != now:
+            for at in range(1, len(_FIELDS)):
+                self._values[first + at] = 0.0
+            self._values[first] = now
+        return first
+
+    def count_feedback(self, stored: int) -> None:
+        """Count events that were stored; of the thread of the event loop alone."""
+        self.count(_FEEDBACK, stored)
+        self._values[self._minute() + _FIELDS.index("feedback")] += stored
 
     def count(self, name: str, n: float = 1) -> None:
         """Add to one of the other counts."""
@@ -160,14 +198,8 @@ class RequestCounts:
         """Return a count or value of this worker."""
         return self._own.all().get((name,), 0.0)
 
-    def text(self) -> str:
-        """All counts of all workers; values that are no sums have the label ``worker``.
-
-        >>> counts = RequestCounts()
-        >>> counts.add("GET", "/v1/model", 200, 0.004)
-        >>> 'tastespace_requests_total{method="GET",route="/v1/model",status="200"} 1' in counts.text()
-        True
-        """
+    def everything(self) -> tuple[dict[Key, float], dict[int, Mapping[Key, float]]]:
+        """Sums over all workers, and the numbers of each that lives, by its process id."""
         totals: dict[Key, float] = defaultdict(float)
         alive: dict[int, Mapping[Key, float]] = {}
         for worker, numbers, is_alive in self._workers():
@@ -175,6 +207,61 @@ class RequestCounts:
                 totals[key] += value
             if is_alive:
                 alive[worker] = {**numbers, ("process_resident_memory_bytes",): resident_bytes(worker)}
+        return totals, alive
+
+    def minutes(self) -> list[MinuteCounts]:
+        """The last hour of all workers, oldest first; minutes without an answer are left out."""
+        oldest = int(time.time() // 60) - _MINUTES
+        found: dict[int, list[float]] = defaultdict(lambda: [0.0] * len(_FIELDS))
+        for _, numbers, _ in self._workers():
+            for at in range(_MINUTES):
+                minute, *values = (numbers.get((_MINUTE, at, one), 0.0) for one in _FIELDS)
+                if minute > oldest:
+                    found[int(minute)] = [a + b for a, b in zip(found[int(minute)], [0.0, *values], strict=True)]
+        return [
+            MinuteCounts(60 * minute, int(requests), int(refused), int(failed), seconds, int(feedback))
+            for minute, (_, requests, refused, failed, seconds, feedback) in sorted(found.items())
+        ]
+
+    def routes(self) -> list[RouteCounts]:
+        """Answers by method and route since the start, those with the most requests first."""
+        totals, _ = self.everything()
+        found: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0] * 3)
+        for key, n in totals.items():
+            if key[0] == _REQUESTS:
+                _, method, route, status = key
+                own = found[method, route]
+                own[0] += n
+                own[1] += n * (400 <= status < 500)
+                own[2] += n * (status >= 500)
+        rows = []
+        for (method, route), (requests, refused, failed) in found.items():
+            buckets = [totals.get((_SECONDS, route, at), 0.0) for at in range(len(BUCKETS) + 1)]
+            mean, median, p95 = (
+                totals[_SUM, route] / max(1.0, sum(buckets)),
+                quantile(buckets, 0.5),
+                quantile(buckets, 0.95),
+            )
+            rows.append(RouteCounts(method, route, int(requests), int(refused), int(failed), mean, median, p95))
+        return sorted(rows, key=lambda one: (-one.requests, one.route, one.method))
+
+    def workers(self) -> list[WorkerState]:
+        """The workers that live."""
+        names = ("process_resident_memory_bytes", "tastespace_model_generation", _IN_FLIGHT)
+        _, alive = self.everything()
+        return [WorkerState(one, *(int(own.get((name,), 0.0)) for name in names)) for one, own in sorted(alive.items())]
+
+    def text(self, gauges: Mapping[str, tuple[str, float]] | None = None) -> str:
+        """All counts of all workers; values that are no sums have the label ``worker``.
+
+        ``gauges``: help and value of numbers that hold for all workers.
+
+        >>> counts = RequestCounts()
+        >>> counts.add("GET", "/v1/model", 200, 0.004)
+        >>> 'tastespace_requests_total{method="GET",route="/v1/model",status="200"} 1' in counts.text()
+        True
+        """
+        totals, alive = self.everything()
         lines = ["# HELP tastespace_requests_total Answers.", "# TYPE tastespace_requests_total counter"]
         for (_, method, route, status), n in sorted((key, n) for key, n in totals.items() if key[0] == _REQUESTS):
             labels = f'method="{method}",route="{route}",status="{status}"'
@@ -195,15 +282,33 @@ class RequestCounts:
             found = {worker: own[(name,)] for worker, own in alive.items() if (name,) in own}
             lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge"] if found else []
             lines += [f'{name}{{worker="{worker}"}} {value:.0f}' for worker, value in found.items()]
+        for name, (about, value) in (gauges or {}).items():
+            lines += [f"# HELP {name} {about}", f"# TYPE {name} gauge", f"{name} {value:.10g}"]
         return "\n".join(lines) + "\n"
 
     def _workers(self) -> Iterator[tuple[int, dict[Key, float], bool]]:
         """Process id of each worker that there was, its numbers, and whether it lives."""
-        if self._folder is None:
+        if self.folder is None:
             yield os.getpid(), self._own.all(), True
             return
-        for path in sorted(self._folder.iterdir()):
+        for path in sorted(self.folder.glob("[0-9]*.*")):
             yield int(path.name.partition(".")[0]), *_read_numbers(path)
+
+
+def quantile(buckets: Sequence[float], share: float) -> float:
+    """Return how many seconds a share of the answers took at most, from their numbers in `BUCKETS`.
+
+    Linear within a bucket; of answers above the last limit this is the limit.
+
+    >>> quantile([0, 10, *[0] * 11], 0.5)
+    0.0015
+    """
+    wanted, below, lower = share * sum(buckets), 0.0, 0.0
+    for limit, n in zip(BUCKETS, buckets, strict=False):
+        if n and below + n >= wanted:
+            return lower + (limit - lower) * (wanted - below) / n
+        below, lower = below + n, limit
+    return BUCKETS[-1] if below < wanted else 0.0
 
 
 def resident_bytes(process: int) -> int:

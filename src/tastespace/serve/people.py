@@ -23,13 +23,16 @@ from tastespace.recommend.fold_in import folded
 from tastespace.recommend.interests import interests_at
 from tastespace.recommend.popular import Recent
 from tastespace.serve.errors import StoreError
+from tastespace.serve.feedback.removals import RemovedUser
 from tastespace.serve.feedback.store import (
+    UNDO,
     Changes,
     Cursor,
     FeedbackStore,
     StoredProfile,
     event_time,
 )
+from tastespace.serve.items import ItemChanges, NewItems
 from tastespace.serve.served_model import ServedModel
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -154,7 +157,11 @@ class PeopleWithFeedback(People):
         self._with_profile = frozenset(served.model.profiles)
         self._current: LruCache[Any, tuple[StoredProfile, int, CurrentChoice]] = LruCache(_MOST_FOLDED)
         self._folded: LruCache[Any, Person] = LruCache(_MOST_FOLDED)
-        self._cursor = Cursor()
+        self.items = ItemChanges(served)
+        """What was said of items since."""
+        self.hidden: set[Any] = set()
+        """Users who were deleted since the model was fitted: nothing that it has learned of them counts."""
+        self._cursor, self._obeyed = Cursor(), store.learned(served.checksum).removal
         self._lock = threading.RLock()
         self._one_reads, self._is_tried = threading.Lock(), threading.Lock()
         self.problem: str | None = None
@@ -210,6 +217,10 @@ class PeopleWithFeedback(People):
 
     def _take(self, changes: Changes) -> None:
         train = self.served.train
+        for removal in changes.removals:  # what is read with them is later
+            self._remove(removal)
+        for item in changes.items:
+            self.items.take(item)
         kinds = {**EVENTS, **(train.events or {})}
         events = []
         for event in changes.events:
@@ -218,20 +229,50 @@ class PeopleWithFeedback(People):
                 weight = kinds.get(event.kind, 0.0) if event.kind else 1.0
             except AnswerError:  # stored for another model, whose ids have other types
                 continue
-            events.append((*pair, weight, event.time))
+            events.append((*pair, weight, event))
         if events:
             users = train.users.find([one[0] for one in events]).tolist()
             items = train.items.find([one[1] for one in events]).tolist()
-            for (user, _, weight, time_of), user_row, item_row in zip(events, users, items, strict=True):
-                if item_row >= 0 and weight:
-                    self._take_one(user, user_row, item_row, weight)
-                    self._note_time(user, item_row, time_of)
+            for (user, item, weight, event), user_row, item_row in zip(events, users, items, strict=True):
+                if event.kind == UNDO:
+                    self._take_back(user, item_row)
+                elif item_row < 0 and weight > 0:
+                    self.items.note_taker(item, user)
+                elif item_row >= 0 and weight:
+                    self._take_one(user, -1 if user in self.hidden else user_row, item_row, weight)
+                    self._note_time(user, item_row, event.time)
         for one in changes.profiles:
             try:
                 user = id_in_type(train.users, one.user, "user")
             except AnswerError:
                 continue
             self._choices[user] = one
+
+    def _take_back(self, user: Any, item: int) -> None:
+        """Note that a user no longer dislikes an item; a dislike that the model has learned stays."""
+        disliked = self._disliked.get(user, [])
+        if item in disliked:
+            disliked.remove(item)
+            if not disliked:
+                del self._disliked[user]
+            self._n_events[user] += 1
+
+    def _remove(self, removal: RemovedUser) -> None:
+        """Forget a user; the next feedback is that of somebody new."""
+        try:
+            user = id_in_type(self.served.train.users, removal.user, "user")
+        except AnswerError:
+            return
+        if removal.number > self._obeyed:
+            self.hidden.add(user)
+        for kept in (self._pending, self._disliked, self._choices):
+            kept.pop(user, None)
+        self._folded.discard(user)
+        self._current.discard(user)
+        self.items.forget_user(user)
+        self._recent = {pair: when for pair, when in self._recent.items() if pair[0] != user}
+        if user in self._n_events:  # never the number of what was folded in before
+            self._n_events[user] += 1
 
     def _note_time(self, user: Any, item: int, when: str) -> None:
         """Keep the last time of a pair that the model does not have, however often it comes."""
@@ -272,6 +313,8 @@ class PeopleWithFeedback(People):
         """Return each of these users with the feedback so far; None for unknown ones."""
         found, model = super().find(users), self.served.model
         with self._lock:
+            if self.hidden:
+                found = [None if user in self.hidden else one for user, one in zip(users, found, strict=True)]
             changed = [at for at, user in enumerate(users) if user in self._n_events] if self._n_events else []
             if changed and model.supports_fold_in:  # of somebody new dislikes alone make no history
                 changed = [at for at in changed if found[at] is not None or users[at] in self._pending]
@@ -293,7 +336,12 @@ class PeopleWithFeedback(People):
 
     def is_unchanged(self, user: Any) -> bool:
         """True where a user has no feedback since training, and nothing muted or boosted."""
-        return user not in self._n_events and user not in self._choices and user not in self._with_profile
+        return (
+            user not in self._n_events
+            and user not in self._choices
+            and user not in self._with_profile
+            and user not in self.hidden
+        )
 
     def _fold_in(self, users: Sequence[Any]) -> dict[Any, Person]:
         """These users, folded in with all their feedback: now, or since the last of it."""
@@ -302,7 +350,7 @@ class PeopleWithFeedback(People):
         wanted = sorted(kept.keys() - people.keys())
         if wanted:
             train = self.served.train
-            rows = train.users.find(wanted)
+            rows = np.where([user in self.hidden for user in wanted], -1, train.users.find(wanted))
             is_known = (rows >= 0) & self.served.model.can_serve(np.maximum(rows, 0))
             for known in (True, False):  # users of the model keep their interests; others get some
                 chosen = np.flatnonzero(is_known == known)
@@ -343,6 +391,21 @@ class PeopleWithFeedback(People):
     def _of(rows: Mapping[Any, list[int]], user: Any) -> list[int]:
         return rows.get(user, [])
 
+    def new_items(self) -> NewItems | None:
+        """Return the items that the model lacks and that can be recommended; None where there are none."""
+        if not self.items.unplaced:
+            return None
+        if self.items.is_current:
+            return self.items.new()
+        with self._lock:
+            return self.items.new({user: self._history(user) for item in self.items.unplaced
+                                   for user in self.items.takers(item)})  # fmt: skip
+
+    def _history(self, user: Any) -> NDArray[np.int32]:
+        row = -1 if user in self.hidden else int(self.served.train.users.find([user])[0])
+        seen = self.served.index.seen(row) if row >= 0 else np.empty(0, np.int32)
+        return np.union1d(seen, self._of(self._pending, user)).astype(np.int32)
+
     def _dislikes_of(self, users: pl.Series, rows: NDArray[np.int64]) -> pl.DataFrame | None:
         """Dislikes of these users at rows of the model, -1 for new ones: those of training and of feedback."""
         train = self.served.train
@@ -377,6 +440,8 @@ class PeopleWithFeedback(People):
         if user is None or (user not in self._choices and not self._with_profile):
             return _NO_CHOICE
         stored = self._choices.get(user)
+        if stored is None and user in self.hidden:
+            return _NO_CHOICE
         if stored is None:
             own = self.served.model.profiles.get(user, Profile())
             stored = StoredProfile(user, tuple(own.muted), dict(own.boosts), model=self.served.checksum)
@@ -394,7 +459,7 @@ class PeopleWithFeedback(People):
     def _current_choice(self, person: Person, stored: StoredProfile) -> CurrentChoice:
         served = self.served
         (row,) = served.train.users.find([person.user]).tolist()
-        is_of_model = row >= 0 and bool(served.model.can_serve(np.array([row]))[0])
+        is_of_model = row >= 0 and person.user not in self.hidden and bool(served.model.can_serve(np.array([row]))[0])
         keeps_numbers = is_of_model and (not person.is_folded or person.model.keeps_interests)
         if not stored.tastes or (keeps_numbers and stored.model == served.checksum):
             return current_choice(stored, None, {}, person.n_interests)

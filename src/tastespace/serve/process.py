@@ -322,11 +322,27 @@ def checked(settings: ServerSettings) -> ServerSettings:
     if not is_loopback(settings.host) and settings.tokens is None:
         log.warning("anyone who can reach %s can send requests: no tokens are configured", settings.host)
     state = ServerState(settings)
+    _say_what_is_shown(state)
     state.close()
     if is_loopback(settings.host):
         own = ("localhost", "127.0.0.1", "::1", settings.host)
         settings = replace(settings, allowed_hosts=(*own, *settings.allowed_hosts))
     return settings
+
+
+def _say_what_is_shown(state: ServerState) -> None:
+    """Name the hosts that the page loads pictures from, and what of the display finds nothing."""
+    served = state.main.slot.served
+    if (shown := served.pictures) is not None:
+        log.warning(
+            "the page loads pictures (item attribute %r) from %s", shown.column, ", ".join(shown.sources) or "nowhere"
+        )
+        if shown.n_refused:
+            log.warning(
+                "%s of these are left out: expected addresses such as https://host/picture.jpg", shown.n_refused
+            )
+    for name in served.unknown_categories:
+        log.warning("no item has the category %r, which is to be hidden", name)
 
 
 def _log_to_stderr(settings: ServerSettings) -> None:

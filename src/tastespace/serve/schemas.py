@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 import msgspec
 from msgspec import Meta, Struct
 
-from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME
+from tastespace._util.limits import EVENT_ID, EVENT_WEIGHT, FEATURE_NAME, RECOMMENDATION_ID
 from tastespace.answers.requests import ListFields, field_types
 from tastespace.answers.types import (
     AudienceUser,
@@ -21,6 +21,7 @@ from tastespace.answers.types import (
     Item,
     Recommendations,
     ShelfAnswer,
+    Stored,
 )
 
 Positive = Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -121,6 +122,8 @@ class EventBody(Struct, kw_only=True, forbid_unknown_fields=True):
     time: Annotated[str, Meta(max_length=40)] | None = None
     event_id: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=EVENT_ID)] | None = None
+    recommendation: Annotated[str, Meta(max_length=RECOMMENDATION_ID)] | None = None
+    """Id of the answer that the event comes of."""
 
 
 class ProfileBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -168,6 +171,8 @@ class ShelvesAnswer(Struct):
     shelves: list[ShelfAnswer]
     unknown_items: list[Id] = []
     """Items of the history that the model does not know and that were left out."""
+    recommendation: str | None = None
+    """Id of the answer, for events that come of it."""
 
 
 class InterestsAnswer(Struct):
@@ -271,6 +276,10 @@ class ModelAnswer(Struct):
     id_types: dict[str, str]
     item_columns: list[str]
     category_column: str | None
+    image_column: str | None
+    """Item attribute with the addresses of pictures that the page shows."""
+    dislike: str | None
+    """Kind of event for an item that a person does not want; null where no kind stands for that."""
     metrics: dict[str, Any]
     can: Can
     compare: ModelAnswer | None = None
@@ -282,6 +291,167 @@ class Health(Struct):
     status: str
     generation: int | None = None
     problems: list[str] = []
+
+
+class MinuteCounts(Struct):
+    """Answers of one minute."""
+
+    time: int
+    """Its beginning, in seconds since 1970."""
+    requests: int
+    refused: int
+    """With a status from 400 to 499."""
+    failed: int
+    """With a status from 500."""
+    seconds: float
+    """Spent on all answers together."""
+    feedback: int
+    """Events stored."""
+
+
+class RouteCounts(Struct):
+    """Answers of one route since the start."""
+
+    method: str
+    route: str
+    requests: int
+    refused: int
+    failed: int
+    mean: float
+    """Seconds to answer; of all methods of the route, as are the next two."""
+    median: float
+    """Estimated within the buckets of `/metrics`."""
+    p95: float
+
+
+class WorkerState(Struct):
+    """One worker process."""
+
+    process: int
+    memory: int
+    """Bytes."""
+    generation: int
+    in_flight: int
+
+
+class ListCounts(Struct):
+    """Lists since the start, and how many of them were answered from the cache."""
+
+    lists: int
+    kept: int
+
+
+class Generation(Struct):
+    """A model that was served."""
+
+    generation: int
+    model: str
+    time: str
+    """When it was opened first; empty where that was not noted."""
+    metrics: dict[str, Any]
+    """Stored with the model by its evaluation."""
+
+
+class ShownItem(Struct):
+    """An item, and its share of all places of lists."""
+
+    item: Id
+    title: str | None
+    share: float
+
+
+class Recommended(Struct):
+    """What was in the answered lists of the model that is served now."""
+
+    places: int
+    """Places of all lists together; of catalogs above 100,000 items those of a part of the items."""
+    items: int
+    """Of the catalog."""
+    coverage: float = 0.0
+    """Share of the items that were in a list."""
+    top_share: float = 0.0
+    """Share of the places that the 1 % of items shown most have."""
+    gini: float = 0.0
+    """0: all items have as many places; near 1: few have all."""
+    most: list[ShownItem] = []
+
+
+class NamedShare(Struct):
+    """A name and its share."""
+
+    name: str
+    share: float
+
+
+class Population(Struct):
+    """Tastes of a sample of people of the model that is served now."""
+
+    people: int
+    """In the sample."""
+    tastes: list[NamedShare] = []
+    """Number of tastes, and the share of people with it."""
+    names: list[NamedShare] = []
+    """Names of tastes after categories, and their share of the histories; the largest."""
+
+
+class ExperimentArm(Struct):
+    """One arm of the experiment, with intervals of its rates."""
+
+    arm: str
+    share: float
+    """Of the people."""
+    lists: int
+    """Times that a list was shown."""
+    users: int
+    click_rate: float | None = None
+    click_low: float | None = None
+    click_high: float | None = None
+    conversion_rate: float | None = None
+    conversion_low: float | None = None
+    conversion_high: float | None = None
+
+
+class ArmComparison(Struct):
+    """Two arms of the experiment, compared by a test that may be looked at every day."""
+
+    first: str
+    second: str
+    metric: str
+    """ctr or conversion."""
+    difference: float
+    """Second minus first."""
+    low: float
+    high: float
+    verdict: str
+
+
+class Experiment(Struct):
+    """The arms of the experiment of this server; none without one."""
+
+    arms: list[ExperimentArm] = []
+    comparisons: list[ArmComparison] = []
+
+
+class OperationsAnswer(Struct):
+    """State of the server for those who run it."""
+
+    model: str
+    generation: int
+    started: float
+    """When the first worker that lives was started, in seconds since 1970."""
+    problems: list[str]
+    minutes: list[MinuteCounts]
+    """The last hour, oldest first; minutes without any are left out."""
+    routes: list[RouteCounts]
+    workers: list[WorkerState]
+    cache: ListCounts
+    feedback: Stored
+    """Since the start."""
+    generations: list[Generation]
+    """The latest first."""
+    recommended: Recommended
+    population: Population
+    experiment: Experiment
 
 
 class ErrorDetail(Struct):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 import tastespace
 from tastespace._util.lru import LruCache
 from tastespace.answers.catalog import Catalog, model_facts, plain_value
+from tastespace.answers.display import Display
 from tastespace.answers.ids import id_from_text
 from tastespace.errors import ModelFileError
 from tastespace.models.base import Recommender
@@ -29,24 +32,37 @@ _COMPARED_USERS, _FEWEST_COMPARED = 2_000, 100  # users whose histories are comp
 class ServedModel(Catalog):
     """A fitted model from a directory, and what is computed from it once."""
 
-    def __init__(self, model: Recommender, path: Path, checksum: str) -> None:
-        super().__init__(model)
+    def __init__(self, model: Recommender, path: Path, checksum: str, display: Display | None = None) -> None:
+        super().__init__(model, display)
         self.path, self.checksum, self.generation = path, checksum, 0
+        self.changed: dict[int, Any] = {}
+        """Attributes of items that are not those of the file, by row."""
         self._user_ids: LruCache[str, Any] = LruCache(_MOST_USERS)
         self._user_rows: LruCache[Any, int] = LruCache(_MOST_USERS)
 
     @classmethod
-    def open(cls, path: Path) -> ServedModel:
-        """Return the model in a directory, checked by asking it for one list."""
+    def open(
+        cls,
+        path: Path,
+        prepare: Callable[[ServedModel], None] = lambda served: None,
+        display: Display | None = None,
+    ) -> ServedModel:
+        """Return the model in a directory, checked by asking it for one list, after ``prepare`` has changed it."""
         path = path.resolve()
         checksum = model_checksum(path)
         model = load(path)
-        served = cls(model, path, checksum)
+        served = cls(model, path, checksum, display)
+        prepare(served)
         rows = np.flatnonzero(model.can_serve(np.arange(model.train_.n_users)))[:1]
         if len(rows):
             model.recommend_indices(rows, k=1, profile=False, threads=1)
         _ = (served.titles, served.category_codes, served.info)
         return served
+
+    def replace_attributes(self, frame: pl.DataFrame) -> None:
+        """Use other attributes of the items; before the first answer."""
+        self.model.set_item_attributes(frame)
+        Catalog.__init__(self, self.model)
 
     def user_id(self, text: str) -> Any:
         """Return a user id of a path in the model's type; those of known users are read once."""
@@ -89,7 +105,7 @@ class ServedModel(Catalog):
             stored = inspect(self.path)
         except ModelFileError:  # replaced while it was opened; the watcher opens the new one
             stored = {}
-        facts = model_facts(self.model)
+        facts = model_facts(self)
         return ModelAnswer(
             name=self.path.name,
             class_=facts.pop("class"),

@@ -8,12 +8,15 @@ from pathlib import Path
 from tastespace._util.limits import (
     ANSWER_SECONDS,
     BODY_BYTES,
+    IMPRESSIONS_KEPT,
     REQUEST_HISTORY,
     REQUEST_K,
     REQUEST_LISTS,
     REQUEST_SECONDS,
     REQUESTS_AT_ONCE,
 )
+from tastespace.answers.display import Display
+from tastespace.online.experiments import Arm
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,8 @@ class ServerSettings:
     """TOML file of `tastespace.Rules`, read again when it changes."""
     wording: Path | None = None
     """TOML file of a `tastespace.Wording` for reasons and names of shelves, such as in another language."""
+    display: Display = field(default_factory=Display)
+    """Pictures of items on the page, and categories that are not named."""
     tokens: Path | None = None
     """JSON file of token hashes, see `tastespace.serve.tokens`; None: every request is allowed."""
     host: str = "127.0.0.1"
@@ -72,6 +77,16 @@ class ServerSettings:
     """Folder in which several workers count together for /metrics; None: each counts for itself."""
     keep_answers: int = 10_000
     """Plain lists that a worker remembers as they were sent, until something is stored about the user; 0: none."""
+    arms: tuple[Arm, ...] = ()
+    """Models of an experiment, the first of which is ``model``; empty: there is no experiment."""
+    salt: str = ""
+    """Of the experiment: another one assigns people anew."""
+    impressions: bool = True
+    """Give answers ids and log the lists that are shown."""
+    impression_days: float = 90.0
+    impressions_kept: int = IMPRESSIONS_KEPT
+    explore: float = 0.0
+    """Share of places below the first that are drawn from the next items; 0: none."""
     limits: Limits = field(default_factory=Limits)
 
     @property

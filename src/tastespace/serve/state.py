@@ -18,21 +18,26 @@ from typing import Any, TypeVar
 import anyio
 import numpy as np
 
+from tastespace.answers.display import Display
 from tastespace.answers.ids import ids_in_type
 from tastespace.answers.tastes import TasteAnswers
 from tastespace.data.ids import parse_ids
 from tastespace.errors import ModelFileError, ParameterError, TastespaceError
+from tastespace.online.experiments import assigned
 from tastespace.recommend.rules.rules import Rules
 from tastespace.recommend.rules.tables import rule_tables
 from tastespace.recommend.wording import Wording
 from tastespace.serve.errors import HttpError, StoreError
 from tastespace.serve.feedback.store import FeedbackStore, open_feedback_store
 from tastespace.serve.feedback.writer import FeedbackWriter
+from tastespace.serve.impressions import ImpressionLog
+from tastespace.serve.items import with_attributes
 from tastespace.serve.lists import MicroBatches, ServedLists
 from tastespace.serve.metrics import RequestCounts
 from tastespace.serve.people import PeopleWithFeedback
 from tastespace.serve.served_model import ServedModel, model_checksum, replacement_problem
 from tastespace.serve.settings import ServerSettings
+from tastespace.serve.shown_items import ShownItems
 from tastespace.serve.tokens import RateLimit, Token, read_tokens
 
 log = logging.getLogger(__name__)
@@ -53,6 +58,7 @@ class Slot:
     people: PeopleWithFeedback
     lists: ServedLists
     tastes: TasteAnswers
+    shown: ShownItems
 
 
 class ReloadInProgressError(HttpError):
@@ -60,6 +66,11 @@ class ReloadInProgressError(HttpError):
 
     def __init__(self) -> None:
         super().__init__(409, "reload_in_progress", "another model is being opened.", "Wait and try again.")
+
+
+def open_changed(path: Path, store: FeedbackStore, display: Display | None = None) -> ServedModel:
+    """Return the model in a directory with the item attributes that a store has."""
+    return ServedModel.open(path, lambda served: with_attributes(served, store.changed_items()), display)
 
 
 class ModelHolder:
@@ -75,6 +86,8 @@ class ModelHolder:
         counts: RequestCounts | None = None,
         name: str = "model",
         wording: Wording | None = None,
+        display: Display | None = None,
+        arm: str = "",
     ) -> None:
         """Serve the model at a path.
 
@@ -87,12 +100,15 @@ class ModelHolder:
             counts: Where models that are swapped in or refused are counted.
             name: Name in the counts: model, or compare for the second one.
             wording: Templates of sentences; None: English.
+            display: Pictures and categories.
+            arm: Of the experiment; empty: there is none.
         """
         self._store, self._keep_answers, self._check = store, keep_answers, check
         self._counts, self._name = RequestCounts() if counts is None else counts, name
-        self._wording = wording
-        self._server = str(path.resolve())
-        self._reloading = threading.Lock()
+        self._wording, self._display, self.arm = wording, display, arm
+        self.server = str(path.resolve())
+        """Name under which workers of the same server announce their models."""
+        self._reloading, self._items_seen = threading.Lock(), 0
         self._refused: str | None = None
         self.problem: str | None = None
         """Problem with the model files, while the model in memory goes on."""
@@ -102,16 +118,22 @@ class ModelHolder:
         self._counts.put(f"tastespace_{name}_generation", self.slot.served.generation)
 
     def _announced(self, path: Path) -> ServedModel:
-        announced = self._store.served_model(self._server)
+        announced = self._store.served_model(self.server)
         first = path if announced is None else Path(announced[1])
-        return ServedModel.open(first if (first / "model.json").exists() else path)
+        return self._opened(first if (first / "model.json").exists() else path)
+
+    def _opened(self, path: Path) -> ServedModel:
+        """Return a model with the item attributes that were said since it was fitted."""
+        return open_changed(path, self._store, self._display)
 
     def _slot(self, served: ServedModel) -> Slot:
         people = PeopleWithFeedback(served, self._store)
-        lists = ServedLists(people, self._keep_answers)
-        served.generation = self._store.announce_model(self._server, str(served.path), served.checksum)
+        lists = ServedLists(people, self._keep_answers, self.arm)
+        path, evaluated = str(served.path), served.info.metrics
+        served.generation = self._store.announce_model(self.server, path, served.checksum, evaluated)
         served.info.generation = served.generation
-        return Slot(served, people, lists, TasteAnswers(lists, self._wording))
+        shown = ShownItems(served, self._counts.folder)
+        return Slot(served, people, lists, TasteAnswers(lists, self._wording), shown)
 
     def reload(self, path: str | None = None) -> Slot:
         """Serve another model, or the one at the same path as it is now; the old one answers until it is ready.
@@ -122,7 +144,7 @@ class ModelHolder:
         if not self._reloading.acquire(blocking=False):
             raise ReloadInProgressError()
         try:
-            opened = ServedModel.open(target)
+            opened = self._opened(target)
             self._check(self.slot.served, opened)
             slot = self._slot(opened)
         except Exception as problem:
@@ -132,6 +154,7 @@ class ModelHolder:
             raise
         finally:
             self._reloading.release()
+        self.slot.shown.close()
         self.slot = slot
         self._counts.put(f"tastespace_{self._name}_generation", slot.served.generation)
         self._counts.count("tastespace_model_reloads_total")
@@ -145,7 +168,7 @@ class ModelHolder:
 
     def _allowed(self, path: str) -> Path:
         """A path of a request: the name of a model next to the served one, or its full path."""
-        folder = Path(self._server).parent
+        folder = Path(self.server).parent
         try:
             target = (folder / path).resolve()
         except (OSError, ValueError, RuntimeError):
@@ -163,9 +186,10 @@ class ModelHolder:
         Without ``files``, what was saved is opened only when a worker was told so.
         """
         served = self.slot.served
+        self._follow_items()
         try:
             checksum = model_checksum(served.path) if files else served.checksum
-            announced = self._store.served_model(self._server)
+            announced = self._store.served_model(self.server)
         except ModelFileError as problem:
             self._note(str(problem).replace(f"{served.path.parent}{os.sep}", ""), str(problem))
             return
@@ -193,9 +217,28 @@ class ModelHolder:
             found = f"a new model is refused: {problem}"
             self._note(self._without_folder(found), found)
 
+    def _follow_items(self) -> None:
+        """Open the same model again where attributes of its items were changed since."""
+        items = self.slot.people.items
+        if items.version == self._items_seen:
+            return
+        version = items.version
+        if not items.has_other_attributes or not self._reloading.acquire(blocking=False):
+            self._items_seen = version
+            return
+        try:
+            opened = self._opened(self.slot.served.path)
+            if opened.checksum == self.slot.served.checksum:  # else it is a new model, which is checked first
+                self.slot = self._slot(opened)
+                self._items_seen = self.slot.people.items.version
+        except (TastespaceError, OSError) as problem:
+            log.warning("attributes of items are not followed: %s", problem)
+        finally:
+            self._reloading.release()
+
     def _without_folder(self, text: str) -> str:
         """A text for clients, who need not know where models are."""
-        return text.replace(f"{Path(self._server).parent}{os.sep}", "")
+        return text.replace(f"{Path(self.server).parent}{os.sep}", "")
 
     def _note(self, problem: str, logged: str | None = None) -> None:
         if problem != self.problem:
@@ -209,18 +252,34 @@ class ServerState:
     def __init__(self, settings: ServerSettings, follow: bool = False) -> None:
         """``follow``: take the model that other workers of this server have announced."""
         self.settings = settings
-        paths = [one for one in (settings.model, settings.compare) if one is not None]
+        arms = settings.arms[1:]
+        paths = [settings.model, *(arm.path for arm in arms), *([] if settings.compare is None else [settings.compare])]
+        names = ["model", *(f"arm_{at}" for at in range(2, len(arms) + 2)), *(["compare"] if settings.compare else [])]
+        in_arms = [*(arm.name for arm in settings.arms), ""] if arms else ["", ""]
         # Models first: where one cannot be opened, no store is made.
-        opened = [None if follow else ServedModel.open(one) for one in paths]
+        display = settings.display
+        opened = [None if follow else ServedModel.open(one, display=display) for one in paths]
         wording = None if settings.wording is None else Wording.read(settings.wording)
         self.store = open_feedback_store(settings.store_location)
+        if self.store.changed_items():
+            opened = [None if one is None else open_changed(one.path, self.store, display) for one in opened]
         self.counts, keep = RequestCounts(settings.counts_folder), settings.keep_answers
         holders = [
-            ModelHolder(path, self.store, one, keep, self._require_replacement, self.counts, name, wording)
-            for path, one, name in zip(paths, opened, ("model", "compare"), strict=False)
+            ModelHolder(
+                path, self.store, one, keep, self._require_replacement, self.counts, name, wording, display, arm
+            )
+            for path, one, name, arm in zip(paths, opened, names, in_arms, strict=False)
         ]
-        self.main, self.compare = holders[0], holders[1] if len(holders) > 1 else None
+        self.main, self.compare = holders[0], holders[-1] if settings.compare is not None else None
+        self._arms = holders[: len(arms) + 1] if arms else []
+        self._shares = [arm.share for arm in settings.arms]
+        self._salt = settings.salt or " ".join(arm.name for arm in settings.arms)
+        self._require_same_catalog()
         self.writer = FeedbackWriter(self.store)
+        self.impressions: ImpressionLog | None = None
+        if settings.impressions:
+            days, most = settings.impression_days, settings.impressions_kept
+            self.impressions = ImpressionLog(self.store, self.counts, days, most)
         self.batches = MicroBatches(self.counts)
         self.rate_limit = RateLimit()
         self.tokens: dict[str, Token] | None = None
@@ -233,10 +292,29 @@ class ServerState:
         self._reloads, self._collections = 0.0, 0
         self._read_files(first=True)
 
-    def slot(self, name: str) -> Slot:
-        """The model of this name as it is served now."""
+    def _require_same_catalog(self) -> None:
+        """Raise where the models of an experiment do not have the same items and users."""
+        for arm in self._arms[1:]:
+            problem = replacement_problem(self.main.slot.served, arm.slot.served)
+            if problem is not None and not self.settings.any_catalog:
+                raise ParameterError(
+                    f"--experiment {arm.arm}: {problem}. The models of an experiment have to have the same catalog: "
+                    "fit them to the same data."
+                )
+
+    @property
+    def has_experiment(self) -> bool:
+        """True where several models answer in turns."""
+        return bool(self._arms)
+
+    def arm_of(self, unit: str | None) -> ModelHolder:
+        """Return the model for a user or session, always the same; None: the first one."""
+        return self._arms[assigned(unit, self._shares, self._salt)] if self._arms and unit is not None else self.main
+
+    def slot(self, name: str, unit: str | None = None) -> Slot:
+        """The model of this name as it is served now; in an experiment that of the user or session."""
         if name == "main":
-            return self.main.slot
+            return self.arm_of(unit).slot if self._arms else self.main.slot
         if self.compare is None:
             raise HttpError(
                 404, "no_second_model", "there is no second model.", "Start the server with --compare OTHER.model."
@@ -286,14 +364,19 @@ class ServerState:
 
     @property
     def _holders(self) -> list[ModelHolder]:
-        return [one for one in (self.main, self.compare) if one is not None]
+        return [*(self._arms or [self.main]), *([] if self.compare is None else [self.compare])]
 
     def all_problems(self) -> list[str]:
         """Everything that does not work as it should, while the server goes on with what it has."""
-        found = [*self.problems.values(), *(one.problem for one in (self.writer, self.main.slot.people))]
+        found: list[str | None] = [*self.problems.values(), self.writer.problem, self.main.slot.people.problem]
+        found.append(None if self.impressions is None else self.impressions.problem)
         for holder in self._holders:
             found += [holder.problem, holder.refusal]
         return [one for one in found if one]
+
+    def count_problems(self) -> None:
+        """Note the number of problems of this worker for /metrics, whichever worker is asked."""
+        self.counts.put("tastespace_problems", len(self.all_problems()))
 
     def _require_replacement(self, now: ServedModel, new: ServedModel) -> None:
         """Raise where a model cannot take the place of the one that is served."""
@@ -321,6 +404,7 @@ class ServerState:
             await asyncio.sleep(seconds or _FOLLOW_SECONDS)
             try:
                 await self.finish(self.look if seconds else self.follow)
+                self.count_problems()
             except Exception:  # the server goes on with what it has
                 log.exception("looking for changed files failed")
 
@@ -369,6 +453,8 @@ class ServerState:
     def close(self) -> None:
         """Write what is waiting, stop threads, close files."""
         self.writer.close()
+        if self.impressions is not None:
+            self.impressions.close()
         self.batches.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         with contextlib.suppress(TastespaceError):

@@ -45,6 +45,7 @@ class SqliteFeedbackStore(FeedbackStore):
             "strict": " STRICT",
         },
     )
+    _snapshot = "BEGIN"
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -168,6 +169,15 @@ class _TimedConnection:
         finally:
             self._until = math.inf
 
+    def executemany(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """A statement for each of many rows."""
+        self._until = time.monotonic() + self._seconds
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(statement, rows)
+        finally:
+            self._until = math.inf
+
     @property
     def is_lost(self) -> bool:
         """True where nothing can be asked any more."""
@@ -198,6 +208,8 @@ class PostgresqlFeedbackStore(FeedbackStore):
             "strict": "",
         },
     )
+    _snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    _has_no_limit = False
 
     def __init__(self, address: str) -> None:
         super().__init__()

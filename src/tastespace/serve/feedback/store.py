@@ -15,14 +15,19 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from tastespace._util.limits import EVENT_YEARS, STORE_ROWS
+from tastespace.answers.ids import json_id
 from tastespace.errors import ParameterError, require_path
+from tastespace.serve.feedback import impressions, removals
+from tastespace.serve.feedback.ids import id_text, read_id
+from tastespace.serve.feedback.removals import RemovedUser, StoredItem
 
 log = logging.getLogger(__name__)
 
-Value = TypeVar("Value")
+UNDO = "undo"
+"""Kind of an event that takes back a dislike of the same user and item."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,9 @@ class FeedbackEvent:
     time: str = ""
     """In ISO form, UTC; empty: when it was stored."""
     kind: str = ""
-    """Such as purchase or dislike; empty: an interaction of no kind in particular."""
+    """Such as purchase, dislike or `UNDO`; empty: an interaction of no kind in particular."""
+    recommendation: str = ""
+    """Id of the answer whose list it came from; empty: none is named."""
 
 
 @dataclass(frozen=True)
@@ -59,17 +66,21 @@ class Cursor:
 
     event: int = 0
     profile: int = 0
+    removal: int = 0
+    item: int = 0
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Events and profiles that were appended after a cursor."""
+    """What was appended after a cursor. All events and profiles are later than the removals of their users."""
 
     events: list[FeedbackEvent]
     profiles: list[StoredProfile]
     cursor: Cursor
     n_unreadable: int = 0
     """Rows that are no events or profiles, which something else has written: they are left out."""
+    removals: list[RemovedUser] = field(default_factory=list)
+    items: list[StoredItem] = field(default_factory=list)
 
 
 def event_time(text: str) -> datetime:
@@ -90,8 +101,10 @@ def event_time(text: str) -> datetime:
 
 
 _STATEMENTS = {
-    "add event": "INSERT INTO {events} (event_id, user_id, item_id, weight, time, kind) VALUES (?, ?, ?, ?, ?, ?) "
-    "ON CONFLICT DO NOTHING",
+    "add event": "INSERT INTO {events} (event_id, user_id, item_id, weight, time, kind, recommendation) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    "positions": "SELECT (SELECT max(seq) FROM {events}), (SELECT max(version) FROM {profiles}), "
+    "(SELECT max(seq) FROM {removals}), (SELECT max(version) FROM {items})",
     "put profile": "INSERT INTO {profiles} (user_id, mute, boost, tastes, version) VALUES (?, ?, ?, ?, "
     "(SELECT coalesce(max(version), 0) + 1 FROM {profiles})) ON CONFLICT (user_id) DO UPDATE SET "
     "mute = excluded.mute, boost = excluded.boost, tastes = excluded.tastes, version = excluded.version",
@@ -100,26 +113,37 @@ _STATEMENTS = {
     "profiles": "SELECT version, user_id, mute, boost, tastes FROM {profiles} WHERE version > ? "
     "ORDER BY version LIMIT ?",
     "last model": "SELECT generation, path, checksum FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT 1",
-    "add model": "INSERT INTO {models} (server, path, checksum) VALUES (?, ?, ?) RETURNING generation",
-    "put learned": "INSERT INTO {learned} (checksum, event) VALUES (?, ?) "
-    "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event",
-    "learned": "SELECT event FROM {learned} WHERE checksum = ?",
+    "add model": "INSERT INTO {models} (server, path, checksum, time, metrics) VALUES (?, ?, ?, ?, ?) "
+    "RETURNING generation",
+    "models": "SELECT generation, path, time, metrics FROM {models} WHERE server = ? ORDER BY generation DESC LIMIT ?",
+    "put learned": "INSERT INTO {learned} (checksum, event, removal) VALUES (?, ?, ?) "
+    "ON CONFLICT (checksum) DO UPDATE SET event = excluded.event, removal = excluded.removal",
+    "learned": "SELECT event, removal FROM {learned} WHERE checksum = ?",
+    **removals.STATEMENTS,
+    **impressions.STATEMENTS,
 }
-_ADDED = {"events": {"kind": "TEXT NOT NULL DEFAULT ''"}}
+_ADDED = {
+    "events": {"kind": "TEXT NOT NULL DEFAULT ''", "recommendation": "TEXT NOT NULL DEFAULT ''"},
+    "models": {"time": "TEXT NOT NULL DEFAULT ''", "metrics": "TEXT NOT NULL DEFAULT '{{}}'"},
+    "learned": {"removal": "{whole} NOT NULL DEFAULT 0"},
+}
 """Columns that tables of earlier versions lack."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS {events} (
     seq {serial}, event_id TEXT NOT NULL, user_id TEXT NOT NULL, item_id TEXT NOT NULL,
     weight {real} NOT NULL, time TEXT NOT NULL, kind TEXT NOT NULL DEFAULT '',
-    UNIQUE (user_id, event_id)){strict};
+    recommendation TEXT NOT NULL DEFAULT '', UNIQUE (user_id, event_id)){strict};
 CREATE TABLE IF NOT EXISTS {profiles} (
     user_id TEXT PRIMARY KEY, mute TEXT NOT NULL, boost TEXT NOT NULL, version {whole} NOT NULL,
     tastes TEXT NOT NULL DEFAULT '{{}}'){strict};
 CREATE INDEX IF NOT EXISTS {profiles}_version ON {profiles} (version);
 CREATE TABLE IF NOT EXISTS {models} (
-    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL){strict};
-CREATE TABLE IF NOT EXISTS {learned} (checksum TEXT PRIMARY KEY, event {whole} NOT NULL){strict};
+    generation {serial}, server TEXT NOT NULL, path TEXT NOT NULL, checksum TEXT NOT NULL,
+    time TEXT NOT NULL DEFAULT '', metrics TEXT NOT NULL DEFAULT '{{}}'){strict};
+CREATE TABLE IF NOT EXISTS {learned} (
+    checksum TEXT PRIMARY KEY, event {whole} NOT NULL, removal {whole} NOT NULL DEFAULT 0){strict};
 """
+_NAMES = ("events", "profiles", "models", "learned", "removals", "items", "lists", "impressions")
 
 
 @dataclass(frozen=True)
@@ -139,11 +163,11 @@ class Dialect:
         >>> Dialect("shop_", "%s", {}).sql("SELECT event FROM {learned} WHERE checksum = ?")
         'SELECT event FROM shop_learned WHERE checksum = %s'
         """
-        tables = {name: self.prefix + name for name in ("events", "profiles", "models", "learned")}
+        tables = {name: self.prefix + name for name in _NAMES}
         return text.format(**tables, **self.words).replace("?", self.mark)
 
 
-class FeedbackStore(ABC):
+class FeedbackStore(removals.Removals, impressions.Impressions, ABC):
     """Tables of a database. Threads may share one.
 
     A kind of database has a `Dialect`, a transaction of one writer at a time, and a connection for reading.
@@ -152,12 +176,14 @@ class FeedbackStore(ABC):
     is_local: ClassVar[bool]
     """True where it can be read in less time than another thread takes to start."""
     _dialect: ClassVar[Dialect]
+    _snapshot: ClassVar[str]
+    """Statement after which several are answered from one state of the database, until ``COMMIT``."""
 
     def __init__(self) -> None:
         self._sql = {name: self._dialect.sql(text) for name, text in _STATEMENTS.items()}
-        self._tables = self._dialect.sql(_TABLES)
+        self._tables = self._dialect.sql(_TABLES + removals.TABLES + impressions.TABLES)
         self._added = [
-            (self._dialect.sql(f"{{{table}}}"), column, kind)
+            (self._dialect.sql(f"{{{table}}}"), column, self._dialect.sql(kind))
             for table, columns in _ADDED.items()
             for column, kind in columns.items()
         ]
@@ -179,10 +205,11 @@ class FeedbackStore(ABC):
         now, is_new = datetime.now(timezone.utc).isoformat(), []
         with self._transaction() as connection:
             for one in events:
-                values = (one.event_id, _id_text(one.user), _id_text(one.item), one.weight, one.time or now, one.kind)
+                values = (one.event_id, id_text(one.user), id_text(one.item), one.weight, one.time or now, one.kind,
+                          one.recommendation)  # fmt: skip
                 is_new.append(connection.execute(self._sql["add event"], values).rowcount == 1)
             for profile in profiles:
-                connection.execute(self._sql["put profile"], (_id_text(profile.user), *_profile_columns(profile)))
+                connection.execute(self._sql["put profile"], (id_text(profile.user), *_profile_columns(profile)))
         return is_new
 
     def changes(self, after: Cursor) -> Changes | None:
@@ -191,18 +218,24 @@ class FeedbackStore(ABC):
             return self._changes(connection, after)
 
     def _changes(self, connection: Any, after: Cursor) -> Changes | None:
-        events = self._rows(connection, "events", after.event)
-        profiles = self._rows(connection, "profiles", after.profile)
-        if not events and not profiles:
+        newest = connection.execute(self._sql["positions"]).fetchone()
+        if all(one is None or one <= known for one, known in zip(newest, _positions(after), strict=True)):
             return None
-        found = [_readable(_event, row) for row in events]
-        said = [_readable(_profile, row) for row in profiles]
-        return Changes(
-            [one for one in found if one is not None],
-            [one for one in said if one is not None],
-            Cursor(events[-1][0] if events else after.event, profiles[-1][0] if profiles else after.profile),
-            found.count(None) + said.count(None),
-        )
+        # One state of all tables: an event that came after a removal must not be read before it.
+        connection.execute(self._snapshot)
+        try:
+            names = ("events", "profiles", "removals", "items")
+            rows = [self._rows(connection, *one) for one in zip(names, _positions(after), strict=True)]
+        finally:
+            connection.execute("COMMIT")
+        if not any(rows):
+            return None
+        readers: tuple[Callable[..., Any], ...] = (_event, _profile, removals.removed_user, removals.stored_item)
+        found = [[_readable(read, row) for row in some] for read, some in zip(readers, rows, strict=True)]
+        events, profiles, removed, items = ([one for one in some if one is not None] for some in found)
+        last = [some[-1][0] if some else known for some, known in zip(rows, _positions(after), strict=True)]
+        n_unreadable = sum(some.count(None) for some in found)
+        return Changes(events, profiles, Cursor(*last), n_unreadable, removed, items)
 
     def _rows(self, connection: Any, table: str, after: int) -> list[Any]:
         """Rows after a number, which is in their first column; many are read in several statements."""
@@ -214,13 +247,23 @@ class FeedbackStore(ABC):
                 return found
             after = some[-1][0]
 
-    def announce_model(self, server: str, path: str, checksum: str) -> int:
-        """Note that a server serves a model from now on, unless it does already; return the model's generation."""
+    def announce_model(self, server: str, path: str, checksum: str, metrics: Mapping[str, Any] | None = None) -> int:
+        """Note that a server serves a model from now on, unless it does already; return the model's generation.
+
+        ``metrics``: of its evaluation, as JSON has them.
+        """
         with self._transaction() as connection:
             last = connection.execute(self._sql["last model"], (server,)).fetchone()
             if last is not None and tuple(last[1:]) == (path, checksum):
                 return int(last[0])
-            return int(connection.execute(self._sql["add model"], (server, path, checksum)).fetchone()[0])
+            values = (server, path, checksum, datetime.now(timezone.utc).isoformat(), json.dumps(dict(metrics or {})))
+            return int(connection.execute(self._sql["add model"], values).fetchone()[0])
+
+    def served_models(self, server: str, most: int) -> list[tuple[int, str, str, dict[str, Any]]]:
+        """Generation, path, time (empty: not noted) and metrics of the last models of a server, the latest first."""
+        with self._reading() as connection:
+            rows = connection.execute(self._sql["models"], (server, most)).fetchall()
+        return [(int(number), path, time, json.loads(metrics)) for number, path, time, metrics in rows]
 
     def served_model(self, server: str) -> tuple[int, str, str] | None:
         """Generation, path and checksum of the model that was noted last for a server."""
@@ -228,59 +271,47 @@ class FeedbackStore(ABC):
             found = connection.execute(self._sql["last model"], (server,)).fetchone()
         return None if found is None else (int(found[0]), found[1], found[2])
 
-    def note_learned(self, checksum: str, event: int) -> None:
-        """Note that the model with this checksum has learned all events up to this number."""
+    def note_learned(self, checksum: str, event: int, removal: int = 0) -> None:
+        """Note up to which event the model with this checksum has learned, and up to which removal it has obeyed."""
         with self._transaction() as connection:
-            connection.execute(self._sql["put learned"], (checksum, event))
+            connection.execute(self._sql["put learned"], (checksum, event, removal))
 
-    def learned(self, checksum: str) -> int:
-        """Up to which event a model has learned; 0 where nothing was noted."""
+    def learned(self, checksum: str) -> Cursor:
+        """Up to which event a model has learned, and up to which removal it has obeyed; 0 where nothing was noted."""
         with self._reading() as connection:
             found = connection.execute(self._sql["learned"], (checksum,)).fetchone()
-        return 0 if found is None else int(found[0])
+        return Cursor() if found is None else Cursor(event=int(found[0]), removal=int(found[1]))
 
 
-def _id_text(value: Any) -> str:
-    """An id as JSON, so that 7 and "7" stay different; dates and other types as their text."""
-    return json.dumps(_json_id(value), ensure_ascii=False)
-
-
-def _json_id(value: Any) -> Any:
-    return value if isinstance(value, (str, int, float, bool)) else str(value)
+def _positions(cursor: Cursor) -> tuple[int, int, int, int]:
+    return cursor.event, cursor.profile, cursor.removal, cursor.item
 
 
 def _profile_columns(profile: StoredProfile) -> tuple[str, str, str]:
     """Muted and boosted interests, and the past items of interests, as JSON."""
-    items = {str(x): [_json_id(item) for item in items] for x, items in profile.tastes.items()}
+    items = {str(x): [json_id(item) for item in items] for x, items in profile.tastes.items()}
     tastes = {"model": profile.model, "items": items} if profile.model or items else {}
     boost = {str(x): factor for x, factor in profile.boost.items()}
     return json.dumps(sorted(profile.mute)), json.dumps(boost), json.dumps(tastes, ensure_ascii=False)
 
 
-def _readable(read: Callable[..., Value], row: Sequence[Any]) -> Value | None:
+def _readable(read: Callable[..., Any], row: Sequence[Any]) -> Any:
     """A row as it was stored; None for one that something else has written, which is no reason to give no lists."""
     try:
-        return read(*row[1:])
+        return read(*row) if read is removals.removed_user else read(*row[1:])
     except (ValueError, TypeError, AttributeError, RecursionError):
         log.warning("row %s of the feedback store cannot be read and is left out", row[0])
         return None
 
 
 def _event(user: str, item: str, event_id: str, weight: float, time: str, kind: str) -> FeedbackEvent:
-    return FeedbackEvent(_read_id(user), _read_id(item), event_id, float(weight), time, kind)
-
-
-def _read_id(text: str) -> Any:
-    found = json.loads(text)
-    if not isinstance(found, (str, int, float, bool)):
-        raise TypeError("not an id")
-    return found
+    return FeedbackEvent(read_id(user), read_id(item), event_id, float(weight), time, kind)
 
 
 def _profile(user: str, mute: str, boost: str, tastes: str) -> StoredProfile:
     said_of = json.loads(tastes)
     return StoredProfile(
-        _read_id(user),
+        read_id(user),
         tuple(json.loads(mute)),
         {int(x): float(factor) for x, factor in json.loads(boost).items()},
         {int(x): tuple(items) for x, items in said_of.get("items", {}).items()},
