@@ -34,7 +34,8 @@ def command(*arguments, **options):
 COMMANDS = [
     "demo", "fit", "update", "run-daily", "recommend", "shelves", "interests", "map", "explore", "explain", "similar",
     "popular", "together", "next",
-    "serve", "serve-token", "profile", "diversity", "attributes", "index", "evaluate", "export", "inspect", "run",
+    "serve", "serve-token", "report", "delete-user", "user-data", "put-item", "delete-item",
+    "profile", "diversity", "attributes", "index", "evaluate", "export", "inspect", "run",
     "tune", "compare", "models", "datasets", "doctor",
 ]  # fmt: skip
 
@@ -115,7 +116,7 @@ def test_shells_can_complete(run, monkeypatch):
     monkeypatch.setenv("_TASTESPACE_COMPLETE", "source_bash")  # not --show-completion, which asks the parent process
     assert "complete -o default -F _tastespace_completion tastespace" in run().out
     monkeypatch.setenv("_TASTESPACE_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "tastespace re")
+    monkeypatch.setenv("COMP_WORDS", "tastespace rec")
     monkeypatch.setenv("COMP_CWORD", "1")
     assert run().out.split() == ["recommend"]
     monkeypatch.setenv("COMP_WORDS", "tastespace recommend --hi")

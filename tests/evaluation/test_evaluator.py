@@ -121,8 +121,8 @@ def test_the_papers_protocol_warns_of_overlap_with_training_only(taken, scored):
 
 def test_what_was_seen_must_be_data(small):
     model, train, test = small
-    with pytest.raises(DataError, match=r"evaluate expects seen to be Interactions, a frame .*given str"):
-        evaluate(model, test, seen=[train, "train.csv"])
+    with pytest.raises(DataError, match=r"evaluate expects seen to be Interactions, a frame .*given int"):
+        evaluate(model, test, seen=[train, 7])
 
 
 def test_nan_scores_name_the_user(small, taken, scored):

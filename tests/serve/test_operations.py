@@ -121,7 +121,7 @@ def test_counts_of_workers_are_added_and_large_catalogs_are_sampled(saved_models
 
 def test_the_arms_of_an_experiment_are_shown_with_intervals(client_of, model_at):
     arms = tuple(Arm(name, model_at(name), share) for name, share in (("dpcml", 0.75), ("ease", 0.25)))
-    client = client_of("dpcml", arms=arms)
+    client = client_of("dpcml", arms=arms, impressions=True)
     found = operations(client)["experiment"]  # before the first list
     assert [(one["arm"], one["share"], one["lists"], one["click_rate"]) for one in found["arms"]] == [
         ("dpcml", 0.75, 0, None),

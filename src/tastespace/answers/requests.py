@@ -124,7 +124,7 @@ def read_query(kind: type[Query], pairs: Iterable[tuple[str, str]]) -> Query:
     """Return the names and texts of a query as a value of this type.
 
     >>> read_query(NeighborQuery, [("k", "5")])
-    NeighborQuery(model='main', k=5)
+    NeighborQuery(model='main', session=None, k=5)
     >>> read_query(NeighborQuery, [("k", "many")])
     Traceback (most recent call last):
     tastespace.answers.types.AnswerError: k=many: expected an integer from 1 to 1,000,000.
