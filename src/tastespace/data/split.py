@@ -351,12 +351,12 @@ class HeldOut(NamedTuple):
 def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, seed: int = 0) -> HeldOut:
     """Hold out a share of the interactions, to choose or to measure on.
 
-    ``by="random"`` holds out that share of each history, rounded down, so that short ones stay whole. ``by="time"``
-    holds out the last interactions of all, as a model will meet them: all users are cut at the same moment, and only
-    users with an earlier history count. Where that leaves fewer than 1 user in 5, or fewer than 20 users, with
-    anything held out (people who all came at different times), the last items of each history are taken instead. By
-    default ``"time"`` where the data has timestamps. `HeldOut.how` says which it was; ``held_out`` is empty where
-    histories are too short.
+    ``by="random"`` holds out that share of each history, rounded up or down at random, so that short ones are measured
+    as often as they should be; an item of each stays. ``by="time"`` holds out the last interactions of all, as a model
+    will meet them: all users are cut at the same moment, and only users with an earlier history count. Where that
+    leaves fewer than 1 user in 5, or fewer than 20 users, with anything held out (people who all came at different
+    times), the last items of each history are taken instead. By default ``"time"`` where the data has timestamps.
+    `HeldOut.how` says which it was; ``held_out`` is empty where histories are too short.
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"user": [0, 1] * 10, "item": range(20), "t": range(20)})
@@ -370,8 +370,11 @@ def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, s
         raise ParameterError(Argument("by", by), ": expected 'time' or 'random'.")
     percent = f"{100 * share:g} %"
     if by == "random" or (by is None and data.timestamps is None):
-        held_out, rest = per_user(data, (share, 1 - share), seed=seed)
-        return HeldOut(rest, held_out, f"{percent} of each history, drawn at random")
+        position = _shuffled_position(data, seed)
+        counts = np.floor(share * data.user_counts + np.random.default_rng(seed).random(data.n_users)).astype(np.int64)
+        counts = np.minimum(counts, data.user_counts - 1)
+        drawn = position < np.repeat(counts, data.user_counts)
+        return HeldOut(data.subset(~drawn), data.subset(drawn), f"{percent} of each history, drawn at random")
     times = times_of(data)
     cut = np.sort(times)[min(int((1 - share) * len(times)), len(times) - 1)]
     later = times >= cut

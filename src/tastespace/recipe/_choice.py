@@ -15,6 +15,7 @@ from tastespace.evaluation.significance import paired_t_test
 from tastespace.models import Blend
 from tastespace.models.blend.members import Balance
 from tastespace.models.blend.weights import Accuracy, CandidateScores, best_weights
+from tastespace.recipe._families import is_large_and_sparse
 from tastespace.recipe._trials import Trial, best_of_families
 
 _LEAST_WEIGHT = 0.04  # below, a member is left out
@@ -70,7 +71,12 @@ def choose(trials: list[Trial], held_out: Interactions, threads: int) -> Choice:
     source = max(
         (at for at, one in enumerate(models) if one.has_interests), key=lambda at: best[at].objective, default=None
     )
-    members = [at for at in range(len(best)) if weights[at] > 0 or at == source]
+    members = [at for at in range(len(best)) if weights[at] > 0]
+    # Past items are grouped by the item vectors of a model with several per user, even where it does not rank. On large
+    # data, where that would take as long as all others, vectors of any member do.
+    has_vectors = any(models[at].item_space() is not None for at in members)
+    if source is not None and source not in members and not (has_vectors and is_large_and_sparse(train)):
+        members = sorted([*members, source])
     chosen = [models[at] for at in members]
     found = [
         _Tastes.of(Blend.of(chosen, weights[members].tolist(), n_tastes=n, threads=threads), scores) for n in _NUMBERS

@@ -34,7 +34,7 @@ Search = Generator[Recommender, float, None]
 Value = TypeVar("Value")
 
 ALWAYS_TRIED = ("linear", "several vectors")
-"""Families with one model at least, however small the budget: a blend without vectors has no shelves."""
+"""Families with one model at least, however small the budget: vectors group past items into tastes."""
 _MIN_GAIN = 0.003  # relative, from which a value counts as better
 _MANY_ITEMS, _SPARSE = 6_000, 0.003  # items, and share of all pairs
 _SMALL = 2_000_000  # interactions times dimension / 100 up to which the largest dimension is tried
@@ -50,13 +50,18 @@ class Family:
     """A family whose models take about as long, for a first estimate."""
     seconds: float = 0.0
     """Estimated seconds of a model if there is no such family."""
+    longest: float = 0.25
+    """Share of the budget that one model may train."""
 
 
 def families(train: Interactions, seed: int, threads: int) -> list[Family]:
-    """The searches, in the order in which they take turns: what is best on data of this kind comes early."""
+    """The searches, in the order in which they take turns: what is best on data of this kind comes early.
+
+    On large sparse data distances rank worse than cosines, and take longer than all others.
+    """
     large = is_large_and_sparse(train)
     linear = Family("linear", _sparse_ease(train, threads))
-    several = Family("several vectors", _metric(train, seed, threads, several=True))
+    several = Family("several vectors", _metric(train, seed, threads, several=True), longest=0.1 if large else 0.25)
     softmax = Family("softmax", _softmax(train, seed, threads), like="several vectors")
     spectral = Family("graph filter", _spectral(train, seed, threads), like="linear")
     factorization = Family("factorization", _als(train, seed, threads), like="several vectors")
@@ -66,7 +71,7 @@ def families(train: Interactions, seed: int, threads: int) -> list[Family]:
     if min(train.n_users, train.n_items) <= MOST_FOR_COMPARISON:
         all_pairs = [Family("linear, all pairs", _ease(train, threads), seconds=ease_seconds(train))]
     if large:
-        found = [linear, softmax, several, spectral, *all_pairs, factorization, walks, one]
+        found = [linear, softmax, spectral, walks, *all_pairs, factorization, several]
     else:
         found = [linear, *all_pairs, several, softmax, factorization, one, walks]
     if category_column(train.item_attributes) is not None:

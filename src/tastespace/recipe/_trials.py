@@ -39,7 +39,6 @@ _SCORES_PER_SECOND = 800_000  # of the budget, for measuring one model
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
 _USUAL_MEMBERS = 4  # of a blend, for which time is kept
 _SLOWER = 1.3  # the next model of a family may take longer than the last
-_LONGEST = 0.25  # share of the budget that one model may train
 _OVERHEAD = 0.12  # share of the budget for choosing the blend
 _LEAST_SECONDS = 1.0  # that a model may take
 _LEAST_ALWAYS = 5.0  # that a model of `ALWAYS_TRIED` may take
@@ -112,12 +111,12 @@ class Budget:
         fits = sum(trial.refit_seconds for trial in members)
         return fits + _OVERHEAD * self.seconds
 
-    def minutes_left(self, done: list[Trial]) -> float | None:
+    def minutes_left(self, done: list[Trial], longest: float) -> float | None:
         """Minutes left for a model that can stop training at a time limit; None if trials are counted."""
         if self.seconds is None:
             return None
         left = (self.seconds - self.elapsed - self.reserve(done)) / (1 + _REFIT)
-        return max(_LEAST_SECONDS, min(left, _LONGEST * self.seconds)) / 60
+        return max(_LEAST_SECONDS, min(left, longest * self.seconds)) / 60
 
     def limit(self, done: list[Trial], family: str) -> float | None:
         """Seconds after which fitting a model is stopped: there would be no time to fit it to everything as well."""
@@ -163,7 +162,7 @@ def run_trials(families: list[Family], setting: Setting) -> list[Trial]:
             if all(trial.family != family.name for trial in done) and family.name not in stopped:
                 untried.append(family.name)
             continue
-        trial = _tried(family.name, model, setting, done) if row is None else _recorded(family.name, model, row)
+        trial = _tried(family, model, setting, done) if row is None else _recorded(family.name, model, row)
         if trial.problem:
             if trial.was_stopped:  # another setting would take as long
                 stopped[family.name] = 2 * trial.seconds
@@ -206,13 +205,13 @@ def _send(family: Family, figure: float, waiting: Waiting) -> None:
         waiting.append((family, family.search.send(figure)))
 
 
-def _tried(family: str, model: Recommender, setting: Setting, done: list[Trial]) -> Trial:
+def _tried(of: Family, model: Recommender, setting: Setting, done: list[Trial]) -> Trial:
     """Fit, measure and record a model."""
-    budget, start = setting.budget, time.monotonic()
+    budget, start, family = setting.budget, time.monotonic(), of.name
     setting.report(f"{family}: {short_name(model)}")
     trial = Trial(family, model, Accuracy(0.0, 0.0, float("nan")), 0.0)
     try:
-        minutes, limit = budget.minutes_left(done), budget.limit(done, family)
+        minutes, limit = budget.minutes_left(done, of.longest), budget.limit(done, family)
         if minutes is not None and limit is not None and isinstance(model, TrainedRecommender):
             limit = max(limit, 1.25 * 60 * minutes + 1)  # it stops by itself after an epoch
         with time_limit(limit):
