@@ -82,7 +82,8 @@ def test_the_figures_of_the_held_out_part_are_printed_and_stored(fit, run):
 def test_the_reference_models_are_measured_on_the_same_part(fit, shop):
     _, output = fit("--model", "itemknn")
     whole = ts.Interactions.from_file(shop.clicks, user="who", item="what")
-    held_out, train = ts.split.per_user(whole, (0.1, 0.9), seed=0)
+    parts = ts.split.hold_out(whole, 0.1, seed=0)
+    held_out, train = parts.held_out, parts.rest
     _, rows = figures_of(output)
     for model in (ts.MostPopular(), ts.EASE()):
         report = ts.evaluate(model.fit(train), held_out, seen=train, k=10, metrics=["NDCG", "MRR"])

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from tastespace import Interactions, split
+from tastespace.data.merge import concat
 from tastespace.data.reading.dates import duration_in, seconds_of
 from tastespace.errors import DataError, ParameterError
 
@@ -117,9 +118,23 @@ def test_the_last_interactions_are_held_out(timed):
     assert (parts.rest.user_counts[parts.held_out.user_counts > 0] > 0).all()
     assert parts.n_cold == 0
     at_random = split.hold_out(timed, 0.2, by="random", seed=3)
-    held_out, rest = split.per_user(timed, (0.2, 0.8), seed=3)
-    assert at_random.held_out.fingerprint() == held_out.fingerprint()
-    assert at_random.rest.fingerprint() == rest.fingerprint()
+    expected = 0.2 * timed.user_counts
+    off = at_random.held_out.user_counts - expected
+    assert (np.abs(off) < 1).all()
+    assert off.max() > 0 > off.min()  # rounded up for some, down for others
+    assert at_random.held_out.n_interactions == pytest.approx(expected.sum(), abs=3 * 0.5 * timed.n_users**0.5)
+    assert concat(at_random.rest, at_random.held_out).fingerprint() == timed.fingerprint()
+
+
+def test_short_histories_are_held_out_as_often_as_long_ones():
+    rows = pl.DataFrame({"user": np.repeat(np.arange(4_000), 3), "item": np.tile(np.arange(3), 4_000)})
+    pairs = pl.DataFrame({"user": np.repeat(np.arange(4_000, 4_100), 2), "item": np.tile(np.arange(2), 100)})
+    data = Interactions.from_frame(pl.concat([rows, pairs]))
+    found = split.hold_out(data, 0.1, seed=1)
+    counts = found.held_out.user_counts
+    assert set(counts[:4_000].tolist()) == {0, 1}
+    assert not counts[4_000:].any()
+    assert counts.sum() == pytest.approx(0.3 * 4_000, abs=4 * (4_000 * 0.3 * 0.7) ** 0.5)
 
 
 def test_users_without_an_earlier_history_are_counted_and_left_out():

@@ -19,7 +19,8 @@ from tastespace.recipe.report import reference_rows
 
 def test_the_rows_are_what_evaluate_gives(bare):
     model = ts.fit(bare, trials=1, seed=2)
-    held_out, train = split.per_user(bare, (0.2, 0.8), seed=2)
+    parts = split.hold_out(bare, 0.2, seed=2)
+    held_out, train = parts.held_out, parts.rest
     rows = model.recipe_["references"]
     assert [row["label"] for row in rows] == ["most popular", "EASE"]
     for row, reference in zip(rows, (MostPopular(), EASE()), strict=True):

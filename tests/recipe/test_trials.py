@@ -137,11 +137,11 @@ def test_time_is_reserved_for_the_last_fits(monkeypatch):
     later = Budget(100.0, None, now - 62.0)
     assert not later.allows(done, a)
     assert later.allows(done, Family("e", search()))  # nothing is known of it: 62 + 33 < 100
-    assert budget.minutes_left(done) == pytest.approx((100 - 40 - 33) / 60 / 2.4)
-    assert Budget(100.0, None, now - 99.0).minutes_left(done) == 1 / 60
-    assert Budget(1000.0, None, now).minutes_left(done) == pytest.approx(250 / 60)  # a quarter at most
+    assert budget.minutes_left(done, 0.25) == pytest.approx((100 - 40 - 33) / 60 / 2.4)
+    assert Budget(100.0, None, now - 99.0).minutes_left(done, 0.25) == 1 / 60
+    assert Budget(1000.0, None, now).minutes_left(done, 0.25) == pytest.approx(250 / 60)  # a quarter at most
     assert Budget(1e-9, None, now).allows([], a)  # at least one
-    assert counted(3).minutes_left(done) is None
+    assert counted(3).minutes_left(done, 0.25) is None
 
 
 def test_at_most_so_many_users_are_measured(data):

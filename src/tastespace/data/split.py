@@ -236,6 +236,7 @@ def _moment(moment: Any) -> float | int:
         raise ParameterError(Argument("at", moment), ": expected a number or a datetime.") from problem
 
 
+_WHOLE = 3  # items of a history that `hold_out` divides, at least: the rest has to tell what goes together
 _FEWEST_USERS = 0.2  # of all, below which a choice would hang on a few people
 
 
@@ -352,11 +353,11 @@ def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, s
     """Hold out a share of the interactions, to choose or to measure on.
 
     ``by="random"`` holds out that share of each history, rounded up or down at random, so that short ones are measured
-    as often as they should be; an item of each stays. ``by="time"`` holds out the last interactions of all, as a model
-    will meet them: all users are cut at the same moment, and only users with an earlier history count. Where that
-    leaves fewer than 1 user in 5, or fewer than 20 users, with anything held out (people who all came at different
-    times), the last items of each history are taken instead. By default ``"time"`` where the data has timestamps.
-    `HeldOut.how` says which it was; ``held_out`` is empty where histories are too short.
+    as often as they should be; those of one or two items stay whole. ``by="time"`` holds out the last interactions of
+    all, as a model will meet them: all users are cut at the same moment, and only users with an earlier history count.
+    Where that leaves fewer than 1 user in 5, or fewer than 20 users, with anything held out (people who all came at
+    different times), the last items of each history are taken instead. By default ``"time"`` where the data has
+    timestamps. `HeldOut.how` says which it was; ``held_out`` is empty where histories are too short.
 
     >>> import polars as pl
     >>> rows = pl.DataFrame({"user": [0, 1] * 10, "item": range(20), "t": range(20)})
@@ -372,7 +373,7 @@ def hold_out(data: Interactions, share: float = 0.2, *, by: str | None = None, s
     if by == "random" or (by is None and data.timestamps is None):
         position = _shuffled_position(data, seed)
         counts = np.floor(share * data.user_counts + np.random.default_rng(seed).random(data.n_users)).astype(np.int64)
-        counts = np.minimum(counts, data.user_counts - 1)
+        counts[data.user_counts < _WHOLE] = 0
         drawn = position < np.repeat(counts, data.user_counts)
         return HeldOut(data.subset(~drawn), data.subset(drawn), f"{percent} of each history, drawn at random")
     times = times_of(data)
