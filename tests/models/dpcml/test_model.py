@@ -776,4 +776,4 @@ def test_the_plain_published_setting():
     model = DPCML.paper(n_interests=5)
     wanted = {"optimizer": "dense-adam", "block_size": 256, "epochs": 100, "dim": 100, "average": 1, "n_interests": 5}
     assert {name: model.get_params()[name] for name in wanted} == wanted
-    assert CML.paper(sampler="unis").optimizer == "adam"
+    assert CML.paper(sampler="unis").optimizer == "dense-adam"
