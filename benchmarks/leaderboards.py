@@ -60,6 +60,11 @@ PUBLISHED = {
         ("UltraGCN", 0.1622, 0.1043, "xue-pai/UltraGCN on GitHub, benchmarks", ""),
     ),
 }
+NOTES = {
+    "yelp2018": "The row of `tastespace.fit` is of the recipe that held out a fifth of each history. Holding out a "
+    "tenth, and choosing on 4,000 users, one run gave 0.0737 / 0.0610 in 361 seconds. It chooses on 8,000 users now, "
+    "which was better on a part of train (0.1136 / 0.0878 against 0.1129 / 0.0871) and has not been measured on test."
+}
 Cells = list[dict[str, Any]]
 
 
@@ -182,7 +187,8 @@ def page(cells: Cells) -> str:
                     f"| **{row}** | {mean['R@20']:.4f} | {mean['NDCG@20']:.4f} | {len(own)} | {mean['seconds']:.0f} "
                     f"| {own[0]['cores']} | {mean['peak_gb']:.1f} | this library |"
                 )
-        parts.append(f"## {data}\n\n" + "\n".join(lines) + "\n")
+        note = f"\n{NOTES[data]}\n" if data in NOTES else ""
+        parts.append(f"## {data}\n\n" + "\n".join(lines) + "\n" + note)
     return "\n".join(parts)
 
 

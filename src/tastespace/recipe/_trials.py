@@ -34,7 +34,7 @@ Waiting = deque[tuple[Family, Recommender | None]]
 """Families with their next models, in the order of their turns."""
 
 _VALIDATED_USERS = 2_000  # on which the best epoch is chosen
-_MEASURED_USERS = 300, 4_000  # at least, at most
+_MEASURED_USERS = 300, 8_000  # at least, at most
 _SCORES_PER_SECOND = 800_000  # of the budget, for measuring one model
 _REFIT = 1.4  # time of a fit to everything, relative to one without the held-out part
 _USUAL_MEMBERS = 4  # of a blend, for which time is kept
@@ -274,7 +274,7 @@ def n_measured(n_items: int, seconds: float) -> int:
     """Number of users that figures come from: fewer where the catalog is large for the budget.
 
     >>> n_measured(10_000, 120), n_measured(1_000_000, 900), n_measured(1_000_000, 60)
-    (4000, 720, 300)
+    (8000, 720, 300)
     """
     least, most = _MEASURED_USERS
     return int(min(max(_SCORES_PER_SECOND * seconds / n_items, least), most))

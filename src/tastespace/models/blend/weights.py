@@ -25,7 +25,7 @@ MINORITY_WEIGHT = 0.5
 """Weight of the recall of minority interests relative to NDCG@10 and to R@20."""
 
 _STEEPNESS = 10  # one per cent of accuracy below the best member counts as ten
-_MAX_USERS = 4_000
+_MAX_USERS = 8_000
 _TOP = 100  # items of each member that are compared: far more than the 20 that are measured
 _SCORES_AT_ONCE = 8_000_000  # 32 MB of float32
 _STEPS = (0.1, 0.2, 0.35, 0.5)
