@@ -121,6 +121,7 @@ def test_bars_are_as_long_as_the_shares_that_they_show(visit, ease, tmp_path):
         found = visit(f"{running.url}#user=7").ready().settled()
         page = found.page
         page.locator(".why-button").first.click()
+        page.locator(".bars .bar").nth(2).wait_for(state="attached")
         item = running.requests.main.recommendations(7, k=1)["items"][0]["item"]
         expected = [one["weight"] for one in running.requests.main.explanation(7, item)["because"]]
         widths = page.locator(".bars .bar").evaluate_all(
