@@ -1,4 +1,4 @@
-"""What pages show of a catalog: pictures of items, and categories that are kept to the shop."""
+"""Display of a catalog on pages: pictures of items, and categories that are hidden."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_ORIGINS = 20  # that a policy lists one by one
 
 @dataclass(frozen=True)
 class Display:
-    """What is shown of items."""
+    """Options of the display of items."""
 
     images: str | None = None
     """Item attribute with the addresses of pictures; ``"auto"``: the one that is called so, if there is one."""

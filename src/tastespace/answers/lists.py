@@ -208,7 +208,7 @@ class ListAnswers:
         return lists
 
     def kept_key(self) -> Hashable:
-        """What lists of the same options depend on besides them: nothing, where the catalog never changes."""
+        """Key of the state that lists depend on besides their options: nothing, where the catalog never changes."""
         return None
 
     def _made(

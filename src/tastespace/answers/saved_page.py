@@ -162,7 +162,7 @@ def _listed(answers: PageAnswers, user: Any) -> list[Json]:
 
 
 def _focus(model: Recommender) -> float | None:
-    """How much the strongest taste alone decides; None for models without tastes."""
+    """Weight of the strongest taste alone; None for models without tastes."""
     return None if model.tastes() is None else model.taste_parts(np.empty(0, dtype=np.int32)).focus
 
 

@@ -85,7 +85,7 @@ class _World:
 
     @property
     def clicks(self) -> Interactions:
-        """What all models get: who took what, and titles for display."""
+        """The data that all models get: who took what, and titles for display."""
         attributes, title = self.data.item_attributes, title_column(self.data.item_attributes)
         titles = None if attributes is None or title is None else attributes.select(attributes.columns[0], title)
         return replace(self.data, item_attributes=titles)

@@ -57,7 +57,7 @@ _TOKEN = "TASTESPACE_TOKEN"
 
 @dataclass
 class Outcome:
-    """What a run has done: a line of the log."""
+    """Outcome of a run: a line of the log."""
 
     time: str
     model: str
@@ -303,7 +303,7 @@ class _Run:
         return new, learn, lambda candidate: learn(new), lambda: None if note is None else note(self.target)
 
     def _without_removed(self, served: Recommender, found: Feedback, done: Callable[[], None]) -> _Learning:
-        """What the served model learned and the new feedback, without the users and items that were deleted."""
+        """Data of the served model and the new feedback, without the users and items that were deleted."""
         data = without_removed(served, found, self.say)
 
         def learn(part: Interactions) -> Recommender:

@@ -119,7 +119,7 @@ def _learn_feedback(
 def new_feedback(
     opened: Recommender, model: Path, location: str, new_items: bool, say: Callable[[str], None]
 ) -> Iterator[tuple[Feedback, Callable[[Path], None]]]:
-    """What a feedback store holds and the model does not know, and a function to call when a saved one knows it."""
+    """Feedback that the model does not know, and a function to call when a saved one knows it."""
     from tastespace.serve.feedback.store import open_feedback_store
     from tastespace.serve.feedback.training import feedback_for
     from tastespace.serve.served_model import model_checksum

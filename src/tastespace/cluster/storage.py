@@ -150,7 +150,7 @@ class Storage:
         return pl.read_parquet(io.BytesIO(self._checked(name)))
 
     def _checked(self, name: str) -> bytes:
-        """What follows the checksum of a file, and fits it."""
+        """Content of a file behind its checksum, which it fits."""
         content = self.read(name)
         if zlib.crc32(content[8:]).to_bytes(8, "little") != content[:8]:
             raise DamagedFileError(f"{self.root}/{name} is damaged: it was cut off, or changed after it was written.")

@@ -95,7 +95,7 @@ def hierarchical_bootstrap(differences: ArrayLike, draws: int = 2000, seed: int 
 
 @lru_cache(maxsize=4)
 def _user_draws(n_users: int, draws: int, seed: int) -> NDArray[np.float32]:
-    """How often each user is in each draw, shape ``(n_users, draws)``."""
+    """Number of times that each user is in each draw, shape ``(n_users, draws)``."""
     drawn = np.random.default_rng([seed, 0]).integers(0, n_users, (draws, n_users))
     return np.stack([np.bincount(row, minlength=n_users) for row in drawn], axis=1).astype(np.float32)
 

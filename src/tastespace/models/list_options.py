@@ -65,7 +65,7 @@ class Frame(Protocol):
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What one library has and another has not."""
+            """Methods that frames of one library have and those of another have not."""
 
 
 class IndexKeywords(TypedDict, total=False):

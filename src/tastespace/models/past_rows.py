@@ -49,7 +49,7 @@ def vector_rows(vectors: NDArray[np.float32], factors: NDArray[np.float64]) -> _
 def past_entries(
     model: Recommender, rows: _native.PastRows, user: int, items: NDArray[np.integer[Any]]
 ) -> NDArray[np.float32]:
-    """What each past item of a user adds to the scores of some items, ``(n_past, len(items))``."""
+    """Contribution of each past item of a user to the scores of some items, ``(n_past, len(items))``."""
     train = model.weighted_train
     own = slice(int(train.offsets[user]), int(train.offsets[user + 1]))
     weights = None if train.weights is None else np.ascontiguousarray(train.weights[own], dtype=np.float32)

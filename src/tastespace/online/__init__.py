@@ -1,4 +1,4 @@
-"""What lists have brought in: events joined to the lists they came from, rates, experiments, counterfactual values.
+"""Effect of lists: events joined to the lists they came from, rates, experiments, counterfactual values.
 
 `tastespace.online.report.report` reads a feedback store and returns a `Report`, whose tables are frames: what
 `tastespace report STORE` prints and a page may draw. `attribution.attribute` is the join alone, `statistics.compare`

@@ -1,4 +1,4 @@
-"""What lists have brought in, as tables: by arm, model, rank and taste; arms compared; values of other policies."""
+"""Tables of the effect of lists: by arm, model, rank and taste; arms compared; values of other policies."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def rate(successes: ArrayLike, trials: ArrayLike, level: float = 0.95) -> Rate:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much higher a rate is than another, at any time at which one may look."""
+    """Difference of two rates, with an interval that holds at any time at which one looks."""
 
     difference: float
     low: float

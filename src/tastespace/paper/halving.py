@@ -46,7 +46,7 @@ _MOST_LEFT = 0.25  # of the budget: with less no further settings are begun
 
 
 def ranges(method: Method, user_counts: NDArray[np.integer[Any]]) -> Space:
-    """What a method is searched in; ``user_counts`` are the train interactions of each user.
+    """Settings that a method is searched in; ``user_counts`` are the train interactions of each user.
 
     >>> ranges(find_method("bpa+hars+batches"), np.array([5]))["n_interests"]
     (2, 3, 4, 5)
@@ -200,7 +200,7 @@ class _Search:
         return {**trial, "setting": setting}
 
     def _finished(self, setting: dict[str, Any], rung: int) -> dict[str, Any] | None:
-        """What an earlier rung gave, where it was not the time that ended the training: again it would be the same."""
+        """Result of an earlier rung, where it was not the time that ended the training: again it would be the same."""
         for trial in self._trials:
             if trial["parameters"]["setting"] == setting and not trial["cut"] and not trial["problem"]:
                 return {**trial, "parameters": {"setting": setting, "rung": rung}, "seconds": 0.0}

@@ -179,7 +179,7 @@ def require_interest_space(model: Recommender, what: str) -> VectorSpace:
 
 
 def _times(values: NDArray[np.float32], factors: NDArray[np.float64]) -> NDArray[np.float32]:
-    """What tastes say, times their factors; minus infinity for those with 0, which say nothing."""
+    """Parts of tastes, times their factors; minus infinity for those with 0, which say nothing."""
     return np.where(factors[:, None] == 0, -np.inf, values * factors[:, None]).astype(np.float32)
 
 

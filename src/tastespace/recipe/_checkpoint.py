@@ -100,7 +100,7 @@ class RecipeCheckpoint:
     # ---- trials ----------------------------------------------------------------------------------------
 
     def find(self, family: str, model: Recommender) -> dict[str, Any] | None:
-        """What an earlier process has recorded of this model; None: it was not tried."""
+        """Record of this model by an earlier process; None: it was not tried."""
         return self._before.get(trial_key(key(family, model)))
 
     def add(

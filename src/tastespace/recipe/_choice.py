@@ -125,7 +125,7 @@ def _without_small(scores: CandidateScores, weights: NDArray[np.float64], floor:
 
 @dataclass(frozen=True, eq=False)
 class _Tastes:
-    """What the tastes of the users say for the candidates, user by user."""
+    """Parts of the candidates' scores by taste, user by user."""
 
     n_tastes: int
     """Tastes of a user, at most, as the blend has it."""

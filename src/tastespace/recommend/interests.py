@@ -44,7 +44,7 @@ class UserInterests:
 
     @cached_property
     def past_strength(self) -> NDArray[np.floating[Any]]:
-        """How much each past item stands for its interest, larger is more: shape ``(len(past),)``.
+        """Degree to which each past item stands for its interest, larger is more: shape ``(len(past),)``.
 
         What it adds to the best items of its taste, or its score by the vector.
         """

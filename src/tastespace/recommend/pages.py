@@ -40,7 +40,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a token says: the items of all pages so far."""
+    """Content of a token: the items of all pages so far."""
 
     items: tuple[Any, ...] = ()
 
@@ -60,7 +60,7 @@ class Shown:
 
 
 def read_token(token: str, user: Hashable) -> Shown:
-    """What a token says; an empty one is that of the first page. One that is damaged, or of another user, is an error.
+    """Read a token; an empty one is that of the first page. One that is damaged, or of another user, is an error.
 
     >>> read_token("", "ann").items
     ()

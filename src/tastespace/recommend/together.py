@@ -179,7 +179,7 @@ def _order_scores(
 
 
 def followers(train: Interactions) -> sp.csr_array:
-    """How much each item follows another, ``(n_items, n_items)``: one over their distance in histories, shrunken.
+    """Weight of each item after another, ``(n_items, n_items)``: one over their distance in histories, shrunken.
 
     Of the rows of an item, each entry is divided by their sum and a constant.
     """

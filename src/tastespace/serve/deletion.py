@@ -24,7 +24,7 @@ ADVICE = "The next tastespace update --feedback fits a model without it."
 
 
 class Remains(Struct):
-    """What the served model still holds of a deleted user; no answer uses it."""
+    """Data of a deleted user that the served model still holds; no answer uses it."""
 
     model: int
     """Generation."""
@@ -34,7 +34,7 @@ class Remains(Struct):
 
 
 class DeletedUserAnswer(Struct):
-    """What was deleted of a user, and what remains in the model."""
+    """Numbers of what was deleted of a user, and of what remains in the model."""
 
     user: Id
     events: int
@@ -59,7 +59,7 @@ class UserDataAnswer(Struct):
 
 
 class ItemBody(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is said of an item, in place of what was said before."""
+    """Attributes and availability of an item, in place of those given before."""
 
     attributes: dict[Annotated[str, Meta(max_length=FEATURE_NAME)], Attribute] = {}
     """Values of the model's item attributes; others stay as they are."""
@@ -68,7 +68,7 @@ class ItemBody(Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ItemAnswer(Struct):
-    """What is said of an item."""
+    """Attributes and availability of an item."""
 
     item: Id
     available: bool

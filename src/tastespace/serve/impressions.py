@@ -44,7 +44,7 @@ _now = time.time_ns
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Source:
-    """Where lists come from, and how their places were drawn: the same for many lists, or for one."""
+    """Origin of lists, and how their places were drawn: the same for many lists, or for one."""
 
     served: ServedModel
     arm: str = ""

@@ -71,7 +71,7 @@ class NewItems:
 
 
 class ItemChanges:
-    """What was said of items since a model was fitted. Not for several threads at once: its owner locks."""
+    """Changes of items since a model was fitted. Not for several threads at once: its owner locks."""
 
     def __init__(self, served: ServedModel) -> None:
         self._served = served

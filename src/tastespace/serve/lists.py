@@ -85,7 +85,7 @@ class ServedLists(ListAnswers):
         return found
 
     def kept_key(self) -> Any:
-        """What lists of the same options depend on besides them."""
+        """Key of the state that lists depend on besides their options."""
         return self.people.items.version
 
     def for_people(self, people: Sequence[Person], options: AnswerOptions) -> list[list[Item]]:

@@ -123,7 +123,7 @@ def _as_experiment(arms: Sequence[Arm], found: Report) -> Experiment:
 
 
 def population(served: ServedModel) -> Population:
-    """How many tastes people have, and what the tastes are called, of a sample; computed once for a model.
+    """Number of tastes of people, and names of tastes, of a sample; computed once for a model.
 
     Empty for models without interests.
     """

@@ -361,7 +361,7 @@ class ShownItem(Struct):
 
 
 class Recommended(Struct):
-    """What was in the answered lists of the model that is served now."""
+    """Contents of the answered lists of the model that is served now."""
 
     places: int
     """Places of all lists together; of catalogs above 100,000 items those of a part of the items."""

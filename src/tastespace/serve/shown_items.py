@@ -1,4 +1,4 @@
-"""How often each item was in a list that was answered: coverage and concentration, of all workers.
+"""Counts of items in answered lists: coverage and concentration, of all workers.
 
 Each worker counts in an array of at most `_MOST` numbers below the folder that workers share; of larger catalogs every
 n-th item is counted, which leaves shares as they are. Counts are of one generation of the model.

@@ -12,7 +12,7 @@ from tastespace import _native
 
 @dataclass(frozen=True, eq=False)
 class TasteParts:
-    """What each taste of some users says for each item, and how the parts make a score.
+    """Parts of scores by taste, for some users and all items, and how they make a score.
 
     The score is ``(1 - focus) * sum + focus * maximum`` of the parts over the user's tastes, plus what does not come
     from the past: with ``focus=0`` the parts add up to it, with ``focus=1`` the strongest taste alone counts.

@@ -211,7 +211,7 @@ class Program:
     # ---- scores of members that the kernel does not compute ----------------------------------------------------
 
     def _calls(self, users: Rows, factors: NDArray[np.float64] | None = None) -> Iterator[_Call]:
-        """What the kernel is called with: one call for all users, where no member has to be asked for scores."""
+        """Arguments of the kernel: one call for all users, where no member has to be asked for scores."""
         rows = np.ascontiguousarray(users, dtype=np.int32)
         if self.is_whole or not len(rows):
             nothing = None if self.is_whole else np.empty((0, self._train.n_items), np.int32)
@@ -248,7 +248,7 @@ def _joined(parts: list[NDArray[Any]]) -> Any:
 
 
 def _source_of(member: Recommender) -> tuple[Any, float]:
-    """What the kernel computes the scores of a member from, and the temperature of exponentials; None: it cannot."""
+    """Rows or vectors from which the kernel computes a member's scores, and a temperature of exponentials; None, 0.0: none."""
     if _gives(member, "past_rows", "history_scores"):
         rows = member.past_rows()
         if rows is not None:

@@ -117,7 +117,7 @@ class SqliteFeedbackStore(FeedbackStore):
             yield self._reader
 
     def _files_now(self) -> list[tuple[int, int] | None]:
-        """Which files the names of database and log lead to; None where there is none."""
+        """Files that the names of database and log lead to; None where there is none."""
         found: list[tuple[int, int] | None] = []
         for name in (self._path, Path(f"{self._path}-wal")):
             try:

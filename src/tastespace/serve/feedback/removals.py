@@ -50,7 +50,7 @@ class RemovedUser:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """What was said of an item since the model was fitted."""
+    """Attributes and availability of an item, given since the model was fitted."""
 
     item: Any
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class DeletedUser:
-    """What the deletion of a user took out of a store."""
+    """Numbers of rows that the deletion of a user took out of a store."""
 
     events: int
     has_profile: bool

@@ -72,7 +72,7 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Changes:
-    """What was appended after a cursor. All events and profiles are later than the removals of their users."""
+    """Rows that were appended after a cursor. All events and profiles are later than the removals of their users."""
 
     events: list[FeedbackEvent]
     profiles: list[StoredProfile]
