@@ -248,7 +248,7 @@ def _joined(parts: list[NDArray[Any]]) -> Any:
 
 
 def _source_of(member: Recommender) -> tuple[Any, float]:
-    """Rows or vectors from which the kernel computes a member's scores, and a temperature of exponentials; None, 0.0: none."""
+    """Rows or vectors from which the kernel computes a member's scores, or None; temperature of exponentials, or 0."""
     if _gives(member, "past_rows", "history_scores"):
         rows = member.past_rows()
         if rows is not None:
